@@ -75,7 +75,13 @@ template <>
 inline constexpr EnumName<BestMetric> kEnumNames<BestMetric>[] = {
     {BestMetric::kAccuracy, "Accuracy"},
     {BestMetric::kLoss, "Loss"},
-    {BestMetric::kMeanAbsoluteError, "MeanAbsoluteError"}};
+    {BestMetric::kMeanAbsoluteError, "MeanAbsoluteError"},
+    {BestMetric::kTopKCategoricalAccuracy, "TopKCategoricalAccuracy"},
+    {BestMetric::kAuc, "AUC"},
+    {BestMetric::kPrecision, "Precision"},
+    {BestMetric::kRecall, "Recall"},
+    {BestMetric::kMeanSquaredError, "MeanSquaredError"},
+    {BestMetric::kRootMeanSquaredError, "RootMeanSquaredError"}};
 template <>
 inline constexpr EnumName<TestMetric> kEnumNames<TestMetric>[] = {
     {TestMetric::kTopKCategoricalAccuracy, "TopKCategoricalAccuracy"},

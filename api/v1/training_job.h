@@ -213,7 +213,19 @@ enum class Precision { kFloat32, kTF32, kBFloat16, kFloat16 };
 // Which activations are computed again for the backward pass instead of being kept.
 enum class ActivationCheckpointing { kNone, kSelective, kFull };
 
-enum class BestMetric { kAccuracy, kLoss, kMeanAbsoluteError };
+// Which number of an evaluation says whether it is better than another: its loss, what is measured
+// beside that, or a TestMetric, which has the same name.
+enum class BestMetric {
+  kAccuracy,
+  kLoss,
+  kMeanAbsoluteError,
+  kTopKCategoricalAccuracy,
+  kAuc,
+  kPrecision,
+  kRecall,
+  kMeanSquaredError,
+  kRootMeanSquaredError
+};
 // What is measured beside a loss: the mean absolute error with regression, else the accuracy.
 BestMetric MetricOf(LossType type);
 struct CheckpointSpec {

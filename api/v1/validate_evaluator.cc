@@ -1,9 +1,6 @@
 #include "api/v1/validate_evaluator.h"
 
-#include <fmt/format.h>
-
 #include "api/v1/defaults.h"
-#include "api/v1/enum_names.h"
 
 namespace lockstep::api {
 
@@ -17,13 +14,6 @@ void ValidateEvaluator(const TrainingJob& job, std::vector<FieldError>& errors) 
                         "Evaluator keeps the best checkpoint"});
     }
     return;
-  }
-  const BestMetric metric = MetricOf(training.loss.type);
-  const BestMetric best = training.checkpoint.keep_best.value_or(metric);
-  if (best != metric && best != BestMetric::kLoss) {
-    errors.push_back({"spec.training.checkpoint.keepBest",
-                      fmt::format("found {} with loss {}, expected {} or Loss", NameOf(best),
-                                  NameOf(training.loss.type), NameOf(metric))});
   }
   if (training.checkpoint.directory.empty()) {
     errors.push_back({"spec.training.checkpoint.directory",

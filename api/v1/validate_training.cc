@@ -182,6 +182,20 @@ void ValidateSchedule(const TrainingSpec& training, Section& section) {
   }
 }
 
+// Requires a number that the job's evaluations measure.
+void ValidateBestMetric(const TrainingSpec& training, BestMetric found, std::string_view field,
+                        Section& section) {
+  std::vector<std::string_view> names = {NameOf(MetricOf(training.loss.type)),
+                                         NameOf(BestMetric::kLoss)};
+  for (const TestMetric metric : training.evaluation.metrics) names.push_back(NameOf(metric));
+  if (std::ranges::find(names, NameOf(found)) != names.end()) return;
+  section.Fault(
+      field,
+      fmt::format(
+          "found {} with loss {}, expected {}; evaluation.metrics says what else is measured",
+          NameOf(found), NameOf(training.loss.type), fmt::join(names, " or ")));
+}
+
 // Requires an evaluation, whose numbers it compares, and that this has the metric.
 void ValidateEarlyStopping(const TrainingSpec& training, Section& section) {
   if (!training.early_stopping) return;
@@ -194,12 +208,7 @@ void ValidateEarlyStopping(const TrainingSpec& training, Section& section) {
         "earlyStopping.restoreBest",
         "found true with ema, expected one of both: the average is what the run ends with");
   }
-  const BestMetric found = training.early_stopping->metric;
-  const BestMetric measured = MetricOf(training.loss.type);
-  if (found == BestMetric::kLoss || found == measured) return;
-  section.Fault("earlyStopping.metric",
-                fmt::format("found {} with loss {}, expected {} or Loss", NameOf(found),
-                            NameOf(training.loss.type), NameOf(measured)));
+  ValidateBestMetric(training, training.early_stopping->metric, "earlyStopping.metric", section);
 }
 
 // The trainer compares topK with the number of classes, which only the data say.
@@ -248,6 +257,9 @@ std::vector<FieldError> ValidateTraining(const TrainingSpec& training, const std
   ValidateTestMetrics(training, section);
   ValidateEarlyStopping(training, section);
   section.Absolute("checkpoint.directory", training.checkpoint.directory);
+  if (const auto& best = training.checkpoint.keep_best) {
+    ValidateBestMetric(training, *best, "checkpoint.keepBest", section);
+  }
   ValidateExport(training.checkpoint.export_to, section);
   section.Absolute("summaries.directory", training.summaries.directory);
   return errors;

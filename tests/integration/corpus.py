@@ -110,6 +110,9 @@ GOOD = {
     "the best checkpoint of a regression": training_job(
         replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "Huber"}, dataset={"format": "synthetic"},
         checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}),
+    "the best checkpoint by a metric that the job names": training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, evaluation={"metrics": ["TopKCategoricalAccuracy"], "topK": 3},
+        checkpoint={"directory": "/checkpoints", "keepBest": "TopKCategoricalAccuracy"}),
     "the best five classes": training_job(evaluation={"metrics": ["TopKCategoricalAccuracy"], "topK": 3}),
     "metrics of a binary loss": training_job(
         loss={"type": "BinaryCrossentropy"}, evaluation={"metrics": ["AUC", "Precision", "Recall"]}),
@@ -130,6 +133,8 @@ GOOD = {
         earlyStopping={"metric": "Accuracy", "patience": 3, "minDelta": 0.001, "startFromEpoch": 5}),
     "an early stop by the error of a regression": training_job(
         loss={"type": "Huber"}, dataset={"format": "synthetic"}, earlyStopping={"metric": "MeanAbsoluteError"}),
+    "an early stop by a metric that the job names": training_job(
+        loss={"type": "BinaryCrossentropy"}, evaluation={"metrics": ["Recall", "AUC"]}, earlyStopping={"metric": "AUC"}),
     "an average of the parameters": training_job(ema={}),
     "an average of the parameters on servers": training_job(
         replicas={"Worker": {}, "PS": {}}, ema={"decay": 0.9999}, earlyStopping={}),
@@ -543,6 +548,9 @@ STRATEGIES = [
     Bad("the best error of a classification", training_job(
         replicas={"Worker": {}, "Evaluator": {}},
         checkpoint={"directory": "/checkpoints", "keepBest": "MeanAbsoluteError"}), "spec.training.checkpoint.keepBest"),
+    Bad("the best checkpoint by a metric that the job does not name", training_job(
+        replicas={"Worker": {}, "Evaluator": {}}, loss={"type": "BinaryCrossentropy"}, evaluation={"metrics": ["Recall"]},
+        checkpoint={"directory": "/checkpoints", "keepBest": "AUC"}), "spec.training.checkpoint.keepBest"),
     Bad("the best checkpoint by an unknown number", training_job(
         replicas={"Worker": {}, "Evaluator": {}},
         checkpoint={"directory": "/checkpoints", "keepBest": "Speed"}), "spec.training.checkpoint.keepBest"),
@@ -891,6 +899,9 @@ TRAINING = [
         "spec.training.earlyStopping.metric"),
     Bad("an early stop by the error of a classification", training_job(
         earlyStopping={"metric": "MeanAbsoluteError"}), "spec.training.earlyStopping.metric"),
+    Bad("an early stop by a metric that the job does not name", training_job(
+        evaluation={"metrics": []}, earlyStopping={"metric": "TopKCategoricalAccuracy"}),
+        "spec.training.earlyStopping.metric"),
     Bad("an early stop by an unknown number", training_job(earlyStopping={"metric": "Speed"}),
         "spec.training.earlyStopping.metric"),
     Bad("an early stop without patience", training_job(earlyStopping={"patience": 0}),

@@ -9,11 +9,29 @@ from local_run import RunTest
 
 STEPS_PER_EPOCH = 16
 STUCK = {"name": "SGD", "learningRate": 1e-20}  # the parameters keep their bits, and so do evaluations
+ADAM = {"name": "Adam", "learningRate": 0.001}
+TWO_CLASSES = {
+    "model": {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 1}]}, "loss": {"type": "BinaryCrossentropy"},
+    "dataset": {"format": "synthetic", "synthetic": {"trainExamples": 1024, "testExamples": 256, "classes": 2}},
+    "evaluation": {"metrics": ["Recall", "AUC"]}, "optimizer": ADAM}
 
 
 def lines(run, message):
     found = [json.loads(line) for line in run.logs().splitlines() if line.startswith("{")]
     return [line for line in found if line.get("message", "").startswith(message)]
+
+
+def end_of(values, patience):
+    """The step of the evaluation that ends a run, and that of the best one, by the greatest of `values`, by step."""
+    best = None
+    for step, value in sorted(values.items()):
+        if best is None or value > values[best]:
+            best, without = step, 0
+        else:
+            without += 1
+        if without == patience:
+            return step, best
+    return None, best
 
 
 class EarlyStoppingTest(RunTest):
@@ -76,7 +94,7 @@ class EarlyStoppingTest(RunTest):
     def expect_the_best_model(self, name, strategy, roles):
         """The model learns, but no evaluation is so much better that it counts: the first one is the best."""
         path, results = self.job(
-            name, strategy, roles, optimizer={"name": "Adam", "learningRate": 0.001},
+            name, strategy, roles, optimizer=ADAM,
             earlyStopping={"patience": 2, "minDelta": 1000, "restoreBest": True},
             checkpoint={"directory": "/results/checkpoints", "everySteps": STEPS_PER_EPOCH, "keep": 10,
                         "exportTo": "/results/model.safetensors"})
@@ -113,10 +131,46 @@ class EarlyStoppingTest(RunTest):
     def test_the_best_model_is_that_of_all_stages(self):
         self.expect_the_best_model("best-stages", {"type": "MultiWorkerMirrored", "stages": 2}, {"Worker": 2})
 
+    def expect_an_end_by_a_named_metric(self, name, strategy, roles):
+        path, results = self.job(name, strategy, roles, **TWO_CLASSES,
+                                 earlyStopping={"metric": "AUC", "patience": 2, "restoreBest": True})
+        run = self.start(path, name, "--volume", f"results={results}")
+        code, report, err = run.finish()
+        self.assertEqual(code, 0, f"{err}\n{run.logs()[-6000:]}")
+        evaluated = {line["step"]: line for line in lines(run, "evaluated")}
+        step, best = end_of({step: line["testMetrics"]["AUC"] for step, line in evaluated.items()}, patience=2)
+        self.assertLess(step, 12 * STEPS_PER_EPOCH)
+        self.assertEqual(report["steps"], step)
+        losses = [line["testLoss"] for line in evaluated.values()]
+        self.assertEqual(losses, sorted(losses, reverse=True), "the loss would not have ended it")
+        [stopped] = lines(run, "the run has stopped early")
+        self.assertEqual((stopped["metric"], stopped["bestStep"]), ("AUC", best))
+        self.assertEqual(report["test_metrics"], evaluated[best]["testMetrics"])
+
+        again = self.start(path, f"{name}-again", "--volume", f"results={results}")
+        self.expect_done(again, step)
+        self.assertEqual(lines(again, "evaluated"), [])
+        self.assertEqual([line["bestStep"] for line in lines(again, "the run has stopped early")], [best])
+
+    def test_a_metric_that_the_job_names_ends_it(self):
+        self.expect_an_end_by_a_named_metric("auc", {"type": "MultiWorkerMirrored", "processesPerPod": 2}, {"Worker": 2})
+
+    def test_a_metric_that_the_job_names_ends_a_run_with_servers(self):
+        self.expect_an_end_by_a_named_metric("auc-servers", {"type": "ParameterServer"}, {"Worker": 2, "PS": 1})
+
+    def test_a_metric_that_the_job_does_not_name_is_refused(self):
+        path, _ = self.job("unnamed", {"type": "Mirrored"}, {"Worker": 1}, **TWO_CLASSES,
+                           earlyStopping={"metric": "Precision"})
+        code, report, err = self.start(path, "unnamed").finish()
+        self.assertNotEqual(code, 0)
+        self.assertIsNone(report)
+        self.assertIn("spec.training.earlyStopping.metric: found Precision with loss BinaryCrossentropy, expected "
+                      "Accuracy or Loss or Recall or AUC; evaluation.metrics says what else is measured", err)
+
     def test_each_variant_ends_by_itself(self):
         path, results = self.job("variants", {"type": "Independent", "processesPerPod": 3}, {"Worker": 1}, epochs=5,
                                  variants=[{"name": "stuck"}, {"name": "patient", "earlyStopping": {"patience": 3}},
-                                           {"name": "learns", "optimizer": {"name": "Adam", "learningRate": 0.001}}])
+                                           {"name": "learns", "optimizer": ADAM}])
         run = self.start(path, "variants", "--volume", f"results={results}")
         code, report, err = run.finish()
         self.assertEqual((code, report["state"]), (0, "Succeeded"), err)

@@ -135,6 +135,23 @@ class EvaluatorTest(RunTest):
         self.assertEqual([each["state"]["evaluation"]["testMeanAbsoluteError"] for each in best],
                          [min(each["testMeanAbsoluteError"] for each in evaluated)])
 
+    def test_a_metric_that_the_job_names_chooses_the_best(self):
+        path = job(self.folder, "auc", keepBest="AUC")
+        manifest = yaml.safe_load(path.read_text())
+        training = manifest["spec"]["training"]
+        training["loss"] = {"type": "BinaryCrossentropy"}
+        training["evaluation"] = {"metrics": ["AUC"]}
+        training["model"] = {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 1}]}
+        training["dataset"]["synthetic"] = {"trainExamples": 2048, "testExamples": 256, "classes": 2}
+        path.write_text(yaml.safe_dump(manifest))
+        run = self.start(path, "auc")
+        code, _, err = run.finish()
+        self.assertEqual(code, 0, f"{err}\n{run.logs()[-6000:]}")
+        best = [json.loads(each.read_text()) for each in
+                run.work_dir.glob("volumes/evaluator-checkpoints/best/step-*/manifest.json")]
+        self.assertEqual([each["state"]["evaluation"]["testMetrics"]["AUC"] for each in best],
+                         [max(each["testMetrics"]["AUC"] for each in by_step(run))])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -36,12 +36,17 @@ api::TestMetrics KeptMetrics::Of(const api::EvaluationSpec& spec) const {
   return found;
 }
 
-nlohmann::json KeptMetrics::ToJson() const {
+api::TestMetrics KeptMetrics::All() const {
   api::TestMetrics kept;
   for (const auto& [metric, name] : api::kEnumNames<api::TestMetric>) {
     const auto place = static_cast<std::size_t>(metric);
     if (has_[place] != 0) kept[metric] = values_[place];
   }
+  return kept;
+}
+
+nlohmann::json KeptMetrics::ToJson() const {
+  const api::TestMetrics kept = All();
   if (kept.empty()) return {};
   nlohmann::json json = api::TestMetricsToJson(kept);
   if (top_k_ != 0) json["topK"] = top_k_;
@@ -77,10 +82,9 @@ void CountEvaluation(const api::EarlyStoppingSpec& stopping, const StepPlan& pla
   if (state.step <= stopping.start_from_epoch * plan.StepsPerEpoch()) return;
   BestEvaluation& best = state.best;
   best.metric = stopping.metric;
-  const double value =
-      stopping.metric == api::BestMetric::kLoss ? state.test_loss : state.test_accuracy;
-  const double sign =
-      stopping.metric == api::BestMetric::kAccuracy ? 1 : -1;  // else less is better
+  const double value = api::NumberOf(stopping.metric, state.test_loss, state.test_accuracy,
+                                     state.test_metrics.All());
+  const double sign = api::IsBetterHigher(stopping.metric) ? 1 : -1;
   const bool is_better = best.step < 0 || sign * value - stopping.min_delta > sign * best.value;
   if (is_better && std::isfinite(value)) {
     best = {.step = state.step,
@@ -103,7 +107,11 @@ void ForgetEvaluations(RunState& state) {
 
 void KeepBestOf(const api::TrainingSpec& training, RunState& state) {
   const auto& stopping = training.early_stopping;
-  if (!stopping || stopping->metric != state.best.metric) state.best = {};
+  BestEvaluation& best = state.best;
+  if (!stopping || stopping->metric != best.metric) best = {};
+  const double number = api::NumberOf(best.metric, best.test_loss, best.test_accuracy,
+                                      best.test_metrics.Of(training.evaluation));
+  if (best.step >= 0 && std::isnan(number)) best = {};
 }
 
 bool HasStoppedEarly(const api::TrainingSpec& training, const RunState& state) {

@@ -25,6 +25,7 @@ class KeptMetrics {
   KeptMetrics(const api::TestMetrics& metrics, const api::EvaluationSpec& by);
   // Returns those that `spec` names and that were measured with its topK.
   api::TestMetrics Of(const api::EvaluationSpec& spec) const;
+  api::TestMetrics All() const;
   nlohmann::json ToJson() const;  // null: there are none
   // Passes over those that are unknown. Throws nlohmann::json::exception.
   static KeptMetrics FromJson(const nlohmann::json& json);
@@ -78,7 +79,7 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state);
 void CountEvaluation(const api::EarlyStoppingSpec& stopping, const StepPlan& plan, RunState& state);
 // Forgets the last evaluation and the best one.
 void ForgetEvaluations(RunState& state);
-// Forgets the best evaluation unless the job counts on, by the same metric.
+// Forgets the best evaluation unless the job counts on, by the same metric with the same topK.
 void KeepBestOf(const api::TrainingSpec& training, RunState& state);
 // Returns true if no step follows `state`: it has just been evaluated, and so many evaluations in a
 // row were without an improvement. It depends on what the job says now: with more patience, the run

@@ -763,7 +763,16 @@ TEST(ValidateTest, TrainingFaults) {
        "average is what the run ends with"},
       {[](TrainingSpec& t) { t.early_stopping.emplace().metric = BestMetric::kMeanAbsoluteError; },
        "spec.training.earlyStopping.metric: found MeanAbsoluteError with loss "
-       "SparseCategoricalCrossentropy, expected Accuracy or Loss"},
+       "SparseCategoricalCrossentropy, expected Accuracy or Loss; evaluation.metrics says what "
+       "else "
+       "is measured"},
+      {[](TrainingSpec& t) {
+         t.loss.type = LossType::kBinaryCrossentropy;
+         t.evaluation.metrics = {TestMetric::kRecall};
+         t.early_stopping.emplace().metric = BestMetric::kAuc;
+       },
+       "spec.training.earlyStopping.metric: found AUC with loss BinaryCrossentropy, expected "
+       "Accuracy or Loss or Recall; evaluation.metrics says what else is measured"},
       {[](TrainingSpec& t) {
          t.evaluation = {.metrics = {TestMetric::kTopKCategoricalAccuracy, TestMetric::kAuc}};
        },
@@ -954,10 +963,14 @@ TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
   EXPECT_EQ(keep(BestMetric::kMeanAbsoluteError, LossType::kHuber), "");
   EXPECT_EQ(keep(BestMetric::kAccuracy, LossType::kHuber),
             "spec.training.checkpoint.keepBest: found Accuracy with loss Huber, expected "
-            "MeanAbsoluteError or Loss");
+            "MeanAbsoluteError or Loss; evaluation.metrics says what else is measured");
   EXPECT_EQ(keep(BestMetric::kMeanAbsoluteError, LossType::kBinaryCrossentropy),
             "spec.training.checkpoint.keepBest: found MeanAbsoluteError with loss "
-            "BinaryCrossentropy, expected Accuracy or Loss");
+            "BinaryCrossentropy, expected Accuracy or Loss; evaluation.metrics says what else is "
+            "measured");
+  EXPECT_EQ(keep(BestMetric::kAuc, LossType::kBinaryCrossentropy),
+            "spec.training.checkpoint.keepBest: found AUC with loss BinaryCrossentropy, expected "
+            "Accuracy or Loss; evaluation.metrics says what else is measured");
   EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.directory.clear(); }),
             "spec.training.checkpoint.directory: found none, expected one with an Evaluator: it "
             "evaluates checkpoints");
@@ -971,6 +984,19 @@ TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
   EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.keep_best = BestMetric::kAccuracy; }, 0),
             "spec.training.checkpoint.keepBest: found without an Evaluator, expected one in "
             "spec.replicaSpecs: only an Evaluator keeps the best checkpoint");
+}
+
+TEST(ValidateTest, WhatEvaluationMetricsNamesMayChooseTheBest) {
+  const auto with = [](const std::function<void(TrainingSpec&)>& change, int evaluators) {
+    return Faults(MnistWith([&](TrainingSpec& training) {
+                    training.evaluation.metrics = {TestMetric::kTopKCategoricalAccuracy};
+                    training.checkpoint.directory = "/checkpoints";
+                    change(training);
+                  }).Evaluator(evaluators));
+  };
+  const auto best = BestMetric::kTopKCategoricalAccuracy;
+  EXPECT_EQ(with([=](TrainingSpec& t) { t.early_stopping.emplace().metric = best; }, 0), "");
+  EXPECT_EQ(with([=](TrainingSpec& t) { t.checkpoint.keep_best = best; }, 1), "");
 }
 
 TEST(ValidateTest, NcclIsForStrategiesThatSumGradients) {

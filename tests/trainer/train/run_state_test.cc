@@ -215,19 +215,20 @@ TEST(StepTailTest, HashesOfAllRanksAddUpExactly) {
 }
 
 // Evaluates after one step more, with this loss and this accuracy or mean absolute error.
-void Evaluate(double loss, double accuracy, const api::EarlyStoppingSpec& stopping,
-              RunState& state) {
+void Evaluate(double loss, double accuracy, const api::EarlyStoppingSpec& stopping, RunState& state,
+              const KeptMetrics& named = {}) {
   state.step += kPlan.StepsPerEpoch();
   state.evaluated_step = state.step;
   state.test_loss = loss;
   state.test_accuracy = accuracy;
+  state.test_metrics = named;
   CountEvaluation(stopping, kPlan, state);
 }
 
 struct StoppingCase {
   const char* what;
   api::EarlyStoppingSpec stopping;
-  std::vector<double> values;  // of the metric; the other one gets better all the time
+  std::vector<double> values;  // of the metric; the other ones get better all the time
   int stops_after;             // so many evaluations; 0: never
 };
 
@@ -242,7 +243,11 @@ TEST_P(EarlyStoppingTest, EndsTheRunAfterTheEvaluation) {
   for (const double value : with.values) {
     const double falls = 1.0 / ++evaluations;
     const bool is_loss = with.stopping.metric == api::BestMetric::kLoss;
-    Evaluate(is_loss ? value : falls, is_loss ? -falls : value, with.stopping, state);
+    const auto* named = api::FindByName<api::TestMetric>(api::NameOf(with.stopping.metric));
+    api::TestMetrics metrics;  // without one that is not finite, as EvaluationMetrics gives them
+    if (named != nullptr && std::isfinite(value)) metrics[*named] = value;
+    Evaluate(is_loss ? value : falls, is_loss || named != nullptr ? -falls : value, with.stopping,
+             state, {metrics, {}});
     // What a restart finds is what was counted.
     state = RunStateFromJson(RunStateToJson(state)).value();
     if (HasStoppedEarly(training, state)) {
@@ -256,6 +261,9 @@ TEST_P(EarlyStoppingTest, EndsTheRunAfterTheEvaluation) {
 constexpr auto kByLoss = api::BestMetric::kLoss;
 constexpr auto kByAccuracy = api::BestMetric::kAccuracy;
 constexpr auto kByError = api::BestMetric::kMeanAbsoluteError;
+constexpr auto kByAuc = api::BestMetric::kAuc;
+constexpr auto kBySquares = api::BestMetric::kMeanSquaredError;
+constexpr auto kByTopK = api::BestMetric::kTopKCategoricalAccuracy;
 INSTANTIATE_TEST_SUITE_P(
     Cases, EarlyStoppingTest,
     ::testing::Values(
@@ -265,6 +273,14 @@ INSTANTIATE_TEST_SUITE_P(
         StoppingCase{"FallingAccuracy", {.metric = kByAccuracy}, {0.3, 0.2, 0.1}, 2},
         StoppingCase{"FallingError", {.metric = kByError}, {0.3, 0.2, 0.1}, 0},
         StoppingCase{"RisingError", {.metric = kByError}, {0.1, 0.2, 0.3}, 2},
+        StoppingCase{"RisingAuc", {.metric = kByAuc}, {0.1, 0.2, 0.3}, 0},
+        StoppingCase{"FallingAuc", {.metric = kByAuc}, {0.3, 0.2, 0.1}, 2},
+        StoppingCase{"FallingSquares", {.metric = kBySquares}, {0.3, 0.2, 0.1}, 0},
+        StoppingCase{"RisingSquares", {.metric = kBySquares}, {0.1, 0.2, 0.3}, 2},
+        StoppingCase{"AucThatIsNoNumber",
+                     {.metric = kByAuc, .patience = 2},
+                     {std::nan(""), 0.5, std::nan(""), std::nan("")},
+                     4},
         StoppingCase{"PatienceCountsInARow", {.patience = 2}, {4, 5, 3, 4, 2, 3, 3}, 7},
         // The best so far counts, not the last.
         StoppingCase{"SlowRecovery", {.patience = 3}, {4, 9, 8, 7}, 4},
@@ -309,6 +325,25 @@ TEST(RunStateTest, WhatWasCountedForAnotherMetricOrWithoutEarlyStoppingIsForgott
   state = counted;
   training.early_stopping = std::nullopt;
   EXPECT_FALSE(HasStoppedEarly(training, state));
+  KeepBestOf(training, state);
+  EXPECT_EQ(state.best, BestEvaluation{});
+}
+
+TEST(RunStateTest, WhatWasCountedForAnotherTopKIsForgotten) {
+  api::TrainingSpec training;
+  training.evaluation = {.metrics = {api::TestMetric::kTopKCategoricalAccuracy}, .top_k = 3};
+  training.early_stopping = api::EarlyStoppingSpec{.metric = kByTopK};
+  RunState counted{.step = 0};
+  for (const double value : {0.75, 0.5}) {
+    const api::TestMetrics found = {{api::TestMetric::kTopKCategoricalAccuracy, value}};
+    Evaluate(1, 0.25, *training.early_stopping, counted, {found, training.evaluation});
+  }
+  EXPECT_EQ(counted.best.value, 0.75);
+  EXPECT_EQ(counted.best.without_improvement, 1);
+  RunState state = counted;
+  KeepBestOf(training, state);
+  EXPECT_EQ(state, counted);
+  training.evaluation.top_k = 2;
   KeepBestOf(training, state);
   EXPECT_EQ(state.best, BestEvaluation{});
 }

@@ -342,6 +342,23 @@ TEST_F(StoppedRunTest, ByAnotherMetricTheBestIsSoughtAnew) {
   EXPECT_EQ(state().step, 20);
 }
 
+TEST_F(StoppedRunTest, AMetricThatTheJobNamesDecidesAndIsInTheCheckpoint) {
+  api::TrainingSpec training = StoppingTraining(3);
+  training.evaluation = {.metrics = {api::TestMetric::kTopKCategoricalAccuracy}, .top_k = 2};
+  training.early_stopping->metric = api::BestMetric::kTopKCategoricalAccuracy;
+  const RunState undisturbed = TrainAlone(training).state;
+  EXPECT_EQ(undisturbed.step, 15);
+  EXPECT_EQ(undisturbed.best.value, undisturbed.best.test_metrics.All().begin()->second);
+  EXPECT_GT(undisturbed.best.value, undisturbed.best.test_accuracy);
+  Run(training, LoopEnd::kStopped, /*asked_at=*/12);
+  EXPECT_LT(state().step, 15);
+  Run(training, LoopEnd::kDone);
+  EXPECT_EQ(state(), undisturbed);
+  training.evaluation.top_k = 1;
+  Run(training, LoopEnd::kDone);
+  EXPECT_EQ(state().best.step, 20) << "the best is sought anew";
+}
+
 class RestoringRunTest : public StoppedRunTest {
  protected:
   // Returns the file that a run of so many epochs exports: its last model.

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1/test_metrics.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "trainer/train/run_state.h"
 
 namespace lockstep::train {
 namespace {
@@ -17,17 +19,35 @@ constexpr char kResultKey[] = "evaluation";
 constexpr char kJobKey[] = "jobUid";
 constexpr char kTestSetKey[] = "testSet";
 constexpr char kLossKey[] = "lossFunction";
+constexpr char kMetricsKey[] = "testMetrics";
 
 const char* MetricKey(api::LossType loss) {
   return api::IsCrossentropy(loss) ? "testAccuracy" : "testMeanAbsoluteError";
 }
 
+// `written`: as in the state of a copy. JSON has no NaN.
+double NumberOrNanOf(const nlohmann::json& written, const char* key) {
+  const auto found = written.find(key);
+  return found != written.end() && found->is_number() ? found->get<double>() : std::nan("");
+}
+
+// Returns none if they are damaged.
+api::TestMetrics NamedOf(const nlohmann::json& written, const api::EvaluationSpec& by) {
+  const auto found = written.find(kMetricsKey);
+  if (found == written.end()) return {};
+  try {
+    return KeptMetrics::FromJson(*found).Of(by);
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  }
+}
+
 }  // namespace
 
-// The greater, the better. A number that is not finite is the worst.
-double BestCheckpoint::Goodness(double loss, double metric) const {
-  const double found = options_.by == api::BestMetric::kLoss ? loss : metric;
-  const double value = options_.by == api::BestMetric::kAccuracy ? found : -found;
+// The greater, the better.
+double BestCheckpoint::Goodness(const EvaluationResult& result) const {
+  const double found = api::NumberOf(options_.by, result.loss, result.metric, result.metrics);
+  const double value = api::IsBetterHigher(options_.by) ? found : -found;
   return std::isfinite(value) ? value : -std::numeric_limits<double>::infinity();
 }
 
@@ -60,11 +80,9 @@ absl::StatusOr<std::optional<double>> BestCheckpoint::GoodnessOfCopy(
           .status();
   if (absl::IsDataLoss(loaded)) return none;
   LOCKSTEP_RETURN_IF_ERROR(loaded);
-  const auto number = [&](const std::string& key) {  // JSON has no NaN
-    const auto found = result.find(key);
-    return found != result.end() && found->is_number() ? found->get<double>() : std::nan("");
-  };
-  return Goodness(number("testLoss"), number(MetricKey(options_.loss)));
+  return Goodness({.loss = NumberOrNanOf(result, "testLoss"),
+                   .metric = NumberOrNanOf(result, MetricKey(options_.loss)),
+                   .metrics = NamedOf(result, options_.evaluation)});
 }
 
 // A job that goes on from the directory takes the copy of the greatest step, which may be a worse.
@@ -112,7 +130,7 @@ absl::Status BestCheckpoint::Look() {
 
 absl::Status BestCheckpoint::Offer(Snapshot snapshot, const EvaluationResult& result) {
   if (store_ == nullptr) return opened_;
-  const double goodness = Goodness(result.loss, result.metric);
+  const double goodness = Goodness(result);
   if (best_ && goodness <= *best_) return absl::OkStatus();
   nlohmann::json& state = snapshot.state[kResultKey];
   state = {{kJobKey, options_.owner.job_uid},
@@ -120,6 +138,9 @@ absl::Status BestCheckpoint::Offer(Snapshot snapshot, const EvaluationResult& re
            {kLossKey, options_.loss_function}};
   if (std::isfinite(result.loss)) state["testLoss"] = result.loss;
   if (std::isfinite(result.metric)) state[MetricKey(options_.loss)] = result.metric;
+  if (!result.metrics.empty()) {
+    state[kMetricsKey] = KeptMetrics(result.metrics, options_.evaluation).ToJson();
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string folder, store_->Save(snapshot));
   best_ = goodness;
   LogInfo("kept the best checkpoint", {{"step", result.step}, {"folder", folder}});

@@ -18,8 +18,9 @@ namespace lockstep::train {
 struct BestCheckpointOptions {
   std::string directory;  // only for these copies; see checkpoint/format.md
   api::BestMetric by = api::BestMetric::kAccuracy;
-  api::LossType loss = {};  // of the job
-  CheckpointOwner owner;    // its job is that of the copies
+  api::LossType loss = {};              // of the job
+  api::EvaluationSpec evaluation = {};  // of the job
+  CheckpointOwner owner;                // its job is that of the copies
   std::string model_hash;
   std::string test_set;       // as the Evaluator's
   std::string loss_function;  // see LossText
@@ -39,15 +40,16 @@ class BestCheckpoint {
   // Saves `snapshot`, with the result in its state, if the result is better than that of the best
   // copy in the directory, or if there is no copy. Then removes the other copies, whatever their
   // steps. Of equal ones the first is kept. A copy of another job, model, test set or loss does not
-  // count as one: its numbers do not compare. On failure, an earlier copy is unchanged. Errors: of
-  // the latest Open, or see CheckpointStore. Requires: Open was called.
+  // count as one: its numbers do not compare. A result that lacks the number, or has one that is
+  // not finite, is worse than any other. On failure, an earlier copy is unchanged. Errors: of the
+  // latest Open, or see CheckpointStore. Requires: Open was called.
   absl::Status Offer(Snapshot snapshot, const EvaluationResult& result);
 
  private:
   absl::Status Look();
   absl::StatusOr<std::optional<double>> GoodnessOfCopy(const api::CheckpointName& name) const;
   void RemoveOthers(const std::vector<api::CheckpointName>& names, const api::CheckpointName& best);
-  double Goodness(double loss, double metric) const;
+  double Goodness(const EvaluationResult& result) const;
 
   FileSystem& files_;
   const BestCheckpointOptions options_;

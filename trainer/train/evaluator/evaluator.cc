@@ -125,6 +125,7 @@ std::optional<LoopOutcome> Evaluator::Prepare() {
     best_.emplace(files_, BestCheckpointOptions{.directory = directory_ + "/best",
                                                 .by = *by,
                                                 .loss = training_.loss.type,
+                                                .evaluation = training_.evaluation,
                                                 .owner = options_.owner,
                                                 .model_hash = model_hash_,
                                                 .test_set = options_.test_set,

@@ -563,6 +563,28 @@ TEST_F(EvaluatorTest, TheMostAccurateCheckpointIsKeptWhole) {
   EXPECT_TRUE(RestoreSnapshot(**copy, *session, state).ok()) << "a job can go on from it";
 }
 
+TEST_F(EvaluatorTest, TheCheckpointThatIsBestByANamedMetricIsKept) {
+  api::TrainingSpec training = FollowedTraining();
+  training.evaluation = {.metrics = {api::TestMetric::kTopKCategoricalAccuracy}, .top_k = 2};
+  training.checkpoint.keep_best = api::BestMetric::kTopKCategoricalAccuracy;
+  for (const std::int64_t step : {5, 10, 15}) Save(step);
+  stop_ = [this] { return reports_.size() == 3; };
+  EXPECT_EQ(Run(training).end, LoopEnd::kStopped);
+  stop_ = [] { return false; };
+  Save(kLastStep);
+  EXPECT_EQ(Run(training).end, LoopEnd::kDone) << "the next process";
+  double most = 0;
+  for (const EvaluationResult& result : reports_) {
+    for (const auto& [metric, value] : result.metrics) most = std::max(most, value);
+  }
+  auto kept = *CheckpointStore::Open(files_, "/ckpt/best", 1, kTraining);
+  const auto copy = kept->LoadLatest(ModelHash(*NewSession(training)));
+  ASSERT_TRUE(copy.ok() && copy->has_value()) << copy.status();
+  const nlohmann::json evaluation = (*copy)->state.value("evaluation", nlohmann::json::object());
+  EXPECT_EQ(evaluation.value("testMetrics", nlohmann::json()),
+            (nlohmann::json{{"TopKCategoricalAccuracy", most}, {"topK", 2}}));
+}
+
 class BestCheckpointTest : public ::testing::Test {
  protected:
   std::unique_ptr<BestCheckpoint> New(api::BestMetric by, api::LossType loss = {}) {
@@ -570,6 +592,7 @@ class BestCheckpointTest : public ::testing::Test {
         std::make_unique<BestCheckpoint>(files_, BestCheckpointOptions{.directory = "/best",
                                                                        .by = by,
                                                                        .loss = loss,
+                                                                       .evaluation = evaluation_,
                                                                        .owner = kTraining,
                                                                        .model_hash = "h",
                                                                        .test_set = test_set_,
@@ -590,6 +613,7 @@ class BestCheckpointTest : public ::testing::Test {
   }
 
   std::string test_set_ = "test set", loss_ = "MSE";
+  api::EvaluationSpec evaluation_;
   FaultFileSystem files_;
 };
 
@@ -734,6 +758,37 @@ TEST_F(BestCheckpointTest, TheLowestMeanAbsoluteErrorIsTheBest) {
   EXPECT_THAT(Kept(), ElementsAre("step-00000004"));
   const std::string& manifest = files_.Content("/best/step-00000004/manifest.json");
   EXPECT_THAT(manifest, HasSubstr("testMeanAbsoluteError"));
+}
+
+TEST_F(BestCheckpointTest, ByAMetricThatTheJobNamesTheHighestIsTheBest) {
+  const auto with_auc = [](std::int64_t step, double auc) {
+    return EvaluationResult{
+        .step = step, .loss = 1, .metric = 0.5, .metrics = {{api::TestMetric::kAuc, auc}}};
+  };
+  evaluation_.metrics = {api::TestMetric::kAuc};
+  // As by a version that wrote no named metrics, or while the job named none.
+  Offer(*New(api::BestMetric::kLoss), {.step = 1, .loss = 0, .metric = 1});
+  auto best = New(api::BestMetric::kAuc);
+  Offer(*best, with_auc(2, 0.5));
+  EXPECT_THAT(Kept(), ElementsAre("step-00000002"));
+  Offer(*best, {.step = 3, .loss = 0, .metric = 1});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000002")) << "a number that is not finite is left out";
+  Offer(*best, with_auc(4, 0.75));
+  best = New(api::BestMetric::kAuc);  // the next process
+  Offer(*best, with_auc(5, 0.6));
+  EXPECT_THAT(Kept(), ElementsAre("step-00000004"));
+}
+
+TEST_F(BestCheckpointTest, AccuraciesOfAnotherTopKDoNotCompare) {
+  constexpr auto kTopK = api::TestMetric::kTopKCategoricalAccuracy;
+  constexpr auto kBy = api::BestMetric::kTopKCategoricalAccuracy;
+  evaluation_ = {.metrics = {kTopK}, .top_k = 3};
+  Offer(*New(kBy), {.step = 1, .metrics = {{kTopK, 0.75}}});
+  Offer(*New(kBy), {.step = 2, .metrics = {{kTopK, 0.5}}});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000001"));
+  evaluation_.top_k = 2;
+  Offer(*New(kBy), {.step = 3, .metrics = {{kTopK, 0.25}}});
+  EXPECT_THAT(Kept(), ElementsAre("step-00000003"));
 }
 
 TEST_F(BestCheckpointTest, AFullDiskLeavesTheCopy) {
