@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 #include "api/v1/conditions.h"
+#include "api/v1/enum_names.h"
 #include "base/printable.h"
 #include "base/text_table.h"
 #include "operator/cli/text/progress_line.h"
@@ -96,6 +98,15 @@ const api::VariantResult* BestOf(const std::vector<api::VariantResult>& variants
   return best;
 }
 
+// The metrics that any of them has.
+std::set<api::TestMetric> NamedBy(const std::vector<api::VariantResult>& variants) {
+  std::set<api::TestMetric> named;
+  for (const api::VariantResult& variant : variants) {
+    for (const auto& [metric, value] : variant.test_metrics) named.insert(metric);
+  }
+  return named;
+}
+
 std::string FailureLine(const api::Failure& failure) {
   std::string line = fmt::format("last failure: {}-{}", failure.role, failure.index);
   if (!failure.node.empty()) line += fmt::format(" on {}", failure.node);
@@ -149,13 +160,27 @@ std::string VariantTable(const std::vector<api::VariantResult>& variants) {
     return value ? fmt::format("{:.4g}{}", *value * scale, unit) : std::string("-");
   };
   const api::VariantResult* best = BestOf(variants);
+  const std::set<api::TestMetric> named = NamedBy(variants);
   std::vector<TextRow> rows = {
-      {"VARIANT", "END", "STEPS", "LOSS", "ACCURACY", "TEST LOSS", "TEST ACCURACY", ""}};
+      {"VARIANT", "END", "STEPS", "LOSS", "ACCURACY", "TEST LOSS", "TEST ACCURACY"}};
+  for (const api::TestMetric metric : named) {
+    rows[0].push_back(fmt::format("TEST {}", api::NameOf(metric)));
+  }
+  rows[0].emplace_back();
   for (const api::VariantResult& variant : variants) {
-    rows.push_back({variant.name, variant.diverged ? "diverged" : "done",
-                    fmt::format("{}", variant.step), shown(variant.loss, 1, ""),
-                    shown(variant.accuracy, 100, " %"), shown(variant.test_loss, 1, ""),
-                    shown(variant.test_accuracy, 100, " %"), &variant == best ? "best" : ""});
+    TextRow row = {variant.name,
+                   variant.diverged ? "diverged" : "done",
+                   fmt::format("{}", variant.step),
+                   shown(variant.loss, 1, ""),
+                   shown(variant.accuracy, 100, " %"),
+                   shown(variant.test_loss, 1, ""),
+                   shown(variant.test_accuracy, 100, " %")};
+    for (const api::TestMetric metric : named) {
+      const auto found = variant.test_metrics.find(metric);
+      row.push_back(found == variant.test_metrics.end() ? "-" : shown(found->second, 1, ""));
+    }
+    row.push_back(&variant == best ? "best" : "");
+    rows.push_back(std::move(row));
   }
   return Printable(TextTable(rows));
 }

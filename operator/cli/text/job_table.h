@@ -23,8 +23,8 @@ std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const 
 std::string JobDetails(const api::TrainingJob& job);
 
 // Returns a header and a line for each variant of an Independent job that has ended: name, how it
-// ended, steps, losses and accuracies. The best test accuracy (without one, the lowest loss) is
-// marked. Empty without variants.
+// ended, steps, losses, accuracies and named metrics. The best test accuracy (without one, the
+// lowest loss) is marked. Empty without variants.
 std::string VariantTable(const std::vector<api::VariantResult>& variants);
 
 // Returns the state that the operator has given the job: "new" before it has seen the job.

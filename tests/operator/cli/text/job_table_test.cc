@@ -103,6 +103,14 @@ TEST(JobTableTest, VariantsAreComparedAndTheBestIsMarked) {
   EXPECT_THAT(
       VariantTable({{.index = 0, .name = "a", .loss = 2}, {.index = 1, .name = "b", .loss = 1}}),
       HasSubstr("-               best\n"));
+  const std::vector<api::VariantResult> named = {
+      {.index = 0, .name = "a", .loss = 2, .test_metrics = {{api::TestMetric::kAuc, 0.75}}},
+      {.index = 1, .name = "b", .loss = 1}};
+  EXPECT_EQ(
+      VariantTable(named),
+      "VARIANT   END    STEPS   LOSS   ACCURACY   TEST LOSS   TEST ACCURACY   TEST AUC\n"
+      "a         done   0       2      -          -           -               0.75\n"
+      "b         done   0       1      -          -           -               -          best\n");
   api::TrainingJob job = Running();
   job.status.variants = variants;
   EXPECT_THAT(JobDetails(job), HasSubstr("longer    diverged"));
