@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "operator/controller/pod_changes.h"
+#include "operator/controller/state/job_facts.h"
 #include "operator/controller/state/kinds.h"
 #include "operator/kube/denial.h"
 
@@ -74,7 +75,7 @@ Stores JobController::Follow(kube::Client& client) {
 
 void JobController::JobChanged(const kube::Cached<ObservedJob>* before,
                                const kube::Cached<ObservedJob>* after) {
-  if (after != nullptr && options_.on_job_change) {
+  if (after != nullptr && options_.on_job_change && !IsForeign(after->value.job)) {
     options_.on_job_change(before == nullptr ? nullptr : &before->value.job, after->value.job);
   }
   Enqueue((after == nullptr ? before : after)->key);

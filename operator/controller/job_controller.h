@@ -34,8 +34,8 @@ struct JobControllerOptions {
   // What programs report; null if they cannot. Outlives the controller.
   ProgressReports* reports = nullptr;
   kube::WorkQueueObserver* queue_observer = nullptr;  // may be null
-  // Called on the watching thread for each change of a job; `before` is null for a job that was not
-  // known. May be empty.
+  // Called on the watching thread for each change of a job that no other controller runs; `before`
+  // is null for a job that was not known. May be empty.
   std::function<void(const api::TrainingJob* before, const api::TrainingJob& after)> on_job_change;
 };
 

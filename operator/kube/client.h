@@ -43,8 +43,9 @@ struct WatchOptions {
   std::string label_selector;
   std::string resource_version;
   const FieldMask* keep = nullptr;  // as in ListOptions
-  Duration timeout =
-      Duration::zero();  // the server ends the watch within it; zero: the client's own
+  // The server ends the watch within this time, or within the client's own if that is shorter.
+  // Zero: the client's own.
+  Duration timeout = Duration::zero();
 };
 
 // Thread-safe. Status codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on other

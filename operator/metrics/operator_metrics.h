@@ -30,7 +30,7 @@ struct Snapshot {
   struct Job {
     std::string namespace_name, name;
     std::string state;             // the printer column's text; empty before the first status
-    bool has_training = false;     // its pods run the bundled trainer
+    bool has_training = false;     // its pods, which are this operator's, run the bundled trainer
     std::optional<Time> diverged;  // see DivergedAt
     // By its status, and the kubelet's of pods that are there; nullopt before the first look.
     std::optional<api::RestartCounts> restarts = api::RestartCounts{};

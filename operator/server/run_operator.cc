@@ -23,6 +23,7 @@
 #include "operator/controller/children/addresses.h"
 #include "operator/controller/children/kueue.h"
 #include "operator/controller/job_controller.h"
+#include "operator/controller/state/job_facts.h"
 #include "operator/health/checks.h"
 #include "operator/health/list_access.h"
 #include "operator/health/watchdog.h"
@@ -254,7 +255,7 @@ metrics::Snapshot Operator::TakeSnapshot() const {
         {.namespace_name = job->key.namespace_name,
          .name = job->key.name,
          .state = job->value.job.status.state,
-         .has_training = job->value.job.spec.training.has_value(),
+         .has_training = job->value.job.spec.training && !controller::IsForeign(job->value.job),
          .diverged = metrics::DivergedAt(job->value.job),
          .restarts = is_known ? std::optional(found->second.restarts()) : std::nullopt,
          .short_since = is_known ? found->second.short_since() : std::nullopt,

@@ -19,7 +19,8 @@ EVERYTHING = {
     "serviceMonitor.enabled": True, "serviceMonitor.renderMode": "alwaysRender",
     "prometheusRule.enabled": True, "prometheusRule.renderMode": "alwaysRender",
     "dashboards.enabled": True, "rbac.aggregateToEdit": True,
-    "operator.clusterDomain": "k8s.example", "progressReports.enabled": True}
+    "trainer.image.digest": "sha256:" + 64 * "1", "operator.clusterDomain": "k8s.example",
+    "progressReports.enabled": True}
 # Flags that no value of their own sets; `operator.extraArgs` may. In a pod nobody needs them.
 NO_VALUE = {"--kubeconfig", "--leader-election-namespace"}
 

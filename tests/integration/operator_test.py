@@ -12,7 +12,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from api_server import BIN, JOBS, ROOT, job, server
+from api_server import BIN, JOBS, ROOT, job, server, training_job
 from kubelet import Kubelet, ended, running
 from slowness import SLOWNESS
 
@@ -134,6 +134,28 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(0, leader.end())
         self.assertLess(time.monotonic() - began, 8 * SLOWNESS)
         self.assertEqual("", server().call("GET", LEASE)[1]["spec"].get("holderIdentity", ""))
+
+    def test_jobs_that_another_controller_runs_are_no_training_and_no_failure_of_its_own(self):
+        operator = self.start()
+        operator.wait_for("leading")
+        failed = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                  "reason": "ReplicaFailed", "message": "elsewhere"}
+        for name, status in {"mirrored": {"state": "Running"},
+                             "lost": {"state": "Failed", "conditions": [failed]}}.items():
+            foreign = training_job(name)
+            foreign["spec"]["managedBy"] = "example.org/dispatcher"
+            server().create(foreign)
+            self.addCleanup(server().call, "DELETE", f"{JOBS}/{name}")
+            server().call("PATCH", f"{JOBS}/{name}/status", {"status": status})
+
+        def metrics():
+            text = operator.page("/metrics")[1]
+            seen = all(f'state="{state}"' in text for state in ("Running", "Failed"))
+            return text if seen else None
+
+        text = eventually(metrics)
+        self.assertIn("lockstep_operator_jobs_training 0\n", text)
+        self.assertNotIn("lockstep_operator_jobs_failed_total{", text)
 
     def test_a_second_one_is_ready_acts_not_and_leads_when_the_first_leaves(self):
         first = self.start()

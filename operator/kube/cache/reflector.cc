@@ -11,7 +11,8 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr int kMostTriesOfAPage = 10;  // after these, the list begins again
+constexpr int kMostTriesOfAPage = 10;                     // after these, the list begins again
+constexpr Duration kLongestIdle = std::chrono::hours(1);  // no watch takes so long
 
 }  // namespace
 
@@ -67,6 +68,7 @@ void Reflector::Run(std::stop_token stop) {
   while (!stop.stop_requested()) {
     const bool listing = must_list_;
     saw_event_ = false;
+    was_idle_ = false;
     const absl::Status status = listing ? ListAll(stop) : WatchOnce(stop);
     if (stop.stop_requested()) return;
     if (status.ok()) failures = 0;
@@ -86,7 +88,8 @@ void Reflector::Run(std::stop_token stop) {
                                                {"call", listing ? "list" : "watch"},
                                                {"error", status.ToString()}});
     }
-    if (!status.ok()) failures = saw_event_ ? 1 : failures + 1;
+    // A load balancer cuts each idle watch. Ever longer delays would be gaps between the watches.
+    if (!status.ok()) failures = saw_event_ || was_idle_ ? 1 : failures + 1;
     // A watch that ends without an event is normal, but must not cause a busy loop.
     const Duration delay = BackoffDelay(options_.backoff, failures, uniform(random));
     std::unique_lock lock(mutex_);
@@ -156,11 +159,25 @@ absl::Status Reflector::WatchOnce(std::stop_token stop) {
                            .label_selector = options_.label_selector,
                            .resource_version = sink_.Version(),
                            .keep = options_.keep ? &*options_.keep : nullptr,
-                           .timeout = options_.watch_timeout};
+                           .timeout = WatchTimeout()};
+  const SteadyTime begin = std::chrono::steady_clock::now();
   const absl::Status ended = client_.Watch(kind_, watch, std::move(stop),
                                            [this](WatchEvent event) { OnEvent(std::move(event)); });
-  if (ended.ok()) heard_ = std::chrono::steady_clock::now();
+  const SteadyTime end = std::chrono::steady_clock::now();
+  if (ended.ok()) {
+    heard_ = end;
+    idle_limit_ = std::min<Duration>(2 * idle_limit_, kLongestIdle);
+  } else if (!absl::IsOutOfRange(ended) && !saw_event_ && end - begin >= options_.brief_watch) {
+    was_idle_ = true;
+    idle_limit_ = std::max<Duration>((end - begin) / 2, options_.brief_watch);
+  }
   return ended;
+}
+
+Duration Reflector::WatchTimeout() const {
+  if (idle_limit_ == Duration::zero()) return options_.watch_timeout;
+  if (options_.watch_timeout == Duration::zero()) return idle_limit_;
+  return std::min(options_.watch_timeout, idle_limit_);
 }
 
 void Reflector::OnEvent(WatchEvent event) {

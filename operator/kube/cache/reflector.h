@@ -47,6 +47,8 @@ struct ReflectorOptions {
   std::optional<FieldMask> keep;              // the members to read; nullopt: all
   Duration watch_timeout = Duration::zero();  // WatchOptions::timeout
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
+  // A watch that fails after this time, without an event, was cut off because it was idle.
+  Duration brief_watch = std::chrono::seconds(5);
 };
 
 class Reflector {
@@ -82,6 +84,7 @@ class Reflector {
   absl::Status ListAll(const std::stop_token& stop);
   void NoteFailedPage(const absl::Status& status);
   absl::Status WatchOnce(std::stop_token stop);
+  Duration WatchTimeout() const;
   void OnEvent(WatchEvent event);
   void NoteEnd(const absl::Status& status);
 
@@ -99,6 +102,12 @@ class Reflector {
   int limit_;  // used by the thread only: page size, fitted to what this list could read
   bool must_list_ = true;   // used by the thread only
   bool saw_event_ = false;  // used by the thread only: the latest watch delivered an event
+  bool was_idle_ = false;   // used by the thread only: the latest watch was cut because it was idle
+  // Used by the thread only. Load balancers cut idle watches, often before the server sends its
+  // first bookmark after a minute, and a cut does not show that the server is there. So after a cut
+  // the next watch gets half of the time that the one before it had, and after each that ends in
+  // order twice as much. Zero: none was cut.
+  Duration idle_limit_ = Duration::zero();
   std::atomic<bool> synced_{false};
   // When the last complete list or event came, or a watch ended without an error.
   std::atomic<SteadyTime> heard_{SteadyTime()};

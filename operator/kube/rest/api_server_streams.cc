@@ -157,8 +157,9 @@ absl::Status ApiServerClient::Watch(const Kind& kind, const WatchOptions& option
                                     std::stop_token stop,
                                     const std::function<void(WatchEvent)>& on_event) {
   const std::string what = Describe("watch", kind, {options.namespace_name, ""});
-  const Duration timeout =
-      options.timeout > Duration::zero() ? options.timeout : options_.watch_timeout;
+  const Duration timeout = options.timeout > Duration::zero()
+                               ? std::min(options.timeout, options_.watch_timeout)
+                               : options_.watch_timeout;
   const std::string query = Query({{"watch", "1"},
                                    {"allowWatchBookmarks", "true"},
                                    {"labelSelector", options.label_selector},

@@ -3,11 +3,15 @@
 #include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/kinds.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #include "tests/operator/controller/world.h"
 #include "tests/support/eventually.h"
@@ -173,6 +177,32 @@ TEST(JobControllerTest, ALookAtAJobIsAtOnceOnlyOnDemand) {
   EXPECT_TRUE(Eventually([&] { return controller.Stats().successes == 1; }));
   controller.Stop();
   EXPECT_FALSE(controller.IsOpen("default")) << "nobody would write what is reported now";
+}
+
+// Metrics count what it is told.
+TEST(JobControllerTest, JobsOfAnotherControllerAreNotReported) {
+  const SystemClock clock;
+  const DnsAddresses addresses;
+  NoProgress progress;
+  HookedClient client;
+  std::mutex mutex;
+  std::vector<std::string> reported;  // guarded by mutex
+  JobControllerOptions options;
+  options.on_job_change = [&](const api::TrainingJob*, const api::TrainingJob& job) {
+    const std::lock_guard lock(mutex);
+    reported.push_back(job.metadata.name);
+  };
+  JobController controller(client, addresses, progress, clock, options);
+  for (const char* name : {"foreign", "own"}) {
+    api::TrainingJob job = Job(name).Workers(1).Build();
+    if (job.metadata.name == "foreign") job.spec.managed_by = "example.org/dispatcher";
+    ASSERT_TRUE(client.Create(kTrainingJobKind, api::TrainingJobToJson(job)).ok());
+  }
+  controller.Start();
+  EXPECT_TRUE(Eventually([&] { return controller.HasSynced(); }));
+  controller.Stop();
+  EXPECT_THAT(reported, ::testing::Each("own"));
+  EXPECT_FALSE(reported.empty());
 }
 
 // A kubelet writes several statuses of each pod that starts, and a look at a job copies its pods.

@@ -483,6 +483,92 @@ TEST(InformerOrderTest, WhatChangesWhileAListIsReadIsReportedOnce) {
   EXPECT_THAT(journal.WaitFor(5), ElementsAre("+a", "+b", "+c", "~a", "~b"));
 }
 
+// Its watches are cut off without an event, `cuts` times.
+class CutOffClient final : public ReadingClient {
+ public:
+  explicit CutOffClient(std::size_t cuts) : cuts_(cuts) {}
+  std::vector<SteadyTime> cuts_at;  // used by the informer's thread until there is an event
+
+  absl::StatusOr<Page> List(const Kind&, const ListOptions&) override { return Page{{}, "10", ""}; }
+  absl::Status Watch(const Kind&, const WatchOptions&, std::stop_token,
+                     const std::function<void(WatchEvent)>& on_event) override {
+    if (cuts_at.size() < cuts_) {
+      cuts_at.push_back(std::chrono::steady_clock::now());
+      return absl::UnavailableError("the connection was closed");
+    }
+    on_event({WatchEvent::Type::kAdded, PodAt("a", "11")});
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::size_t cuts_;
+};
+
+// As behind a load balancer that closes idle connections.
+TEST(InformerWatchTest, CutsOfWatchesThatLastedAreNoConsecutiveFailures) {
+  CutOffClient client(/*cuts=*/20);
+  ChangeLog journal;
+  Informer<Object> informer(client, kPodKind,
+                            {.backoff = {.initial = std::chrono::milliseconds(1),
+                                         .limit = std::chrono::hours(1),
+                                         .factor = 10},
+                             .brief_watch = Duration::zero()},
+                            WholeObject);
+  informer.SetHandler(journal.Handler());
+  informer.Start();
+  EXPECT_THAT(journal.WaitFor(1), ElementsAre("+a"));
+}
+
+TEST(InformerWatchTest, WatchesThatEndAtOnceAreTriedLessAndLessOften) {
+  CutOffClient client(/*cuts=*/4);
+  ChangeLog journal;
+  Informer<Object> informer(client, kPodKind,
+                            {.backoff = {.initial = std::chrono::microseconds(10),
+                                         .limit = std::chrono::hours(1),
+                                         .factor = 30},
+                             .brief_watch = std::chrono::hours(1)},
+                            WholeObject);
+  informer.SetHandler(journal.Handler());
+  informer.Start();
+  journal.WaitFor(1);
+  // 10 us, 300 us, 9 ms
+  EXPECT_GE(client.cuts_at[3] - client.cuts_at[0], std::chrono::milliseconds(9));
+}
+
+// Its first watch is cut off after a while, the second one ends in order.
+class IdleClient final : public ReadingClient {
+ public:
+  std::vector<Duration> timeouts;  // used by the informer's thread until there is an event
+
+  absl::StatusOr<Page> List(const Kind&, const ListOptions&) override { return Page{{}, "10", ""}; }
+  absl::Status Watch(const Kind&, const WatchOptions& options, std::stop_token,
+                     const std::function<void(WatchEvent)>& on_event) override {
+    timeouts.push_back(options.timeout);
+    if (timeouts.size() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the time of the watch
+      return absl::UnavailableError("the connection was closed");
+    }
+    if (timeouts.size() == 3) on_event({WatchEvent::Type::kAdded, PodAt("a", "11")});
+    return absl::OkStatus();
+  }
+};
+
+// A cut shows nothing of the server, its own end of a watch does.
+TEST(InformerWatchTest, AfterACutTheNextWatchIsToEndInOrder) {
+  IdleClient client;
+  ChangeLog journal;
+  Informer<Object> informer(client, kPodKind, {.brief_watch = std::chrono::milliseconds(1)},
+                            WholeObject);
+  informer.SetHandler(journal.Handler());
+  informer.Start();
+  journal.WaitFor(1);
+  informer.Stop();
+  ASSERT_GE(client.timeouts.size(), 3U);
+  EXPECT_EQ(client.timeouts[0], Duration::zero());
+  EXPECT_GE(client.timeouts[1], std::chrono::milliseconds(10));
+  EXPECT_EQ(client.timeouts[2], 2 * client.timeouts[1]);
+}
+
 // Its watches send an event that is older than what was seen before.
 class BackwardsClient final : public ReadingClient {
  public:
