@@ -59,22 +59,23 @@ class Referee {
       return;
     }
     const int attempt = std::stoi(kube::Label(pod, api::kLabelAttempt));
+    const api::Role role = *api::RoleFromName(kube::Label(pod, api::kLabelRole));
     if (event.type == kube::WatchEvent::Type::kAdded) {
       EXPECT_FALSE(controller::IsTerminal(last_))
           << kube::Name(pod) << " was made after the job's end";
       EXPECT_FALSE(controller::IsTrue(last_, controller::kSuspended))
           << kube::Name(pod) << " was made while suspended";
       EXPECT_FALSE(alive_.contains(kube::Name(pod)));
-      const auto role = api::RoleFromName(kube::Label(pod, api::kLabelRole));
       if (attempt == last_.attempt) {
-        EXPECT_TRUE(controller::HasStarted(job_, *role))
+        EXPECT_TRUE(controller::HasStarted(job_, role))
             << kube::Name(pod) << " was made before its role's time";
       }
       for (const auto& [name, other] : alive_) {
-        EXPECT_EQ(other, attempt) << name << " of another attempt is still alive";
+        if (other.role == api::Role::kEvaluator) continue;  // only its successor waits for it
+        EXPECT_EQ(other.attempt, attempt) << name << " of another attempt is still alive";
       }
     }
-    alive_[kube::Name(pod)] = attempt;
+    alive_[kube::Name(pod)] = {role, attempt};
   }
 
  private:
@@ -90,7 +91,11 @@ class Referee {
   std::string uid_;
   api::TrainingJob job_;
   api::TrainingJobStatus last_;
-  std::map<std::string, int> alive_;
+  struct Pod {
+    api::Role role = api::Role::kWorker;
+    int attempt = 0;
+  };
+  std::map<std::string, Pod> alive_;
 };
 
 }  // namespace lockstep::testing

@@ -1,14 +1,16 @@
 // Random worlds: stale caches, kills before and after any write, lost answers, writes that the
-// server refuses for a while, failing pods. Whatever happens, the invariants hold; Kueue's eviction
-// is obeyed though the job cannot be written; when faults stop, the job ends and the operator comes
-// to rest.
+// server refuses for a while, failing pods, silent nodes, deleted children, steps of the clock.
+// Whatever happens, the invariants hold; Kueue's eviction is obeyed though the job cannot be
+// written; when faults stop, the job ends and the operator comes to rest.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
 
+#include "operator/controller/children/pod_revision.h"
 #include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
 #include "tests/support/referee.h"
@@ -23,6 +25,7 @@ using testing::Job;
 using testing::World;
 
 constexpr int kBackoffLimit = 3;
+constexpr int kNodes = 4;
 constexpr auto kReady = api::DependencyStatus::kReady;
 constexpr auto kComplete = api::DependencyStatus::kComplete;
 
@@ -51,6 +54,12 @@ struct Variation {
   std::string gang_scheduler;
   bool kueue = false;
   std::optional<api::DependencyStatus> servers_first = {};  // how far, before workers start
+  bool whole = false;  // with a chief, parameter servers and an Evaluator
+  // Instead of programs that hang: nodes go silent, come back or are deleted, the clock steps, and
+  // what belongs to the job is deleted. What the job is charged for is counted.
+  bool storm = false;
+  bool only_disruptions = false;  // no program fails by itself
+  bool resizes = false;           // the group takes a new size without a restart
 };
 
 api::TrainingJob JobOf(const Variation& variation) {
@@ -58,8 +67,9 @@ api::TrainingJob JobOf(const Variation& variation) {
                  .Workers(3)
                  .RestartScope(variation.scope)
                  .BackoffLimit(kBackoffLimit)
-                 .ActiveDeadlineSeconds(100'000)
-                 .ProgressDeadlineSeconds(60);
+                 .ActiveDeadlineSeconds(variation.storm ? 10'000'000 : 100'000);
+  if (!variation.storm) job.ProgressDeadlineSeconds(60);
+  if (variation.whole) job.Chief().ParameterServers(2).Evaluator();
   if (variation.scope == RestartScope::kInPlace) {
     api::TrainingSpec training = testing::MnistTraining();
     training.checkpoint.directory = "/checkpoints";
@@ -86,15 +96,22 @@ class Chaos {
                                   .kueue = variation.kueue,
                                   .job_tokens = true,
                                   .network_policies = true,
-                                  .parallel_calls = 1}),
+                                  .parallel_calls = 1,
+                                  .watch_nodes = variation.storm}),
         referee_(variation.scope == RestartScope::kGang) {
-    world_.client.SetScheduler([](const kube::Object& /*pod*/) { return "node"; });
+    world_.client.SetScheduler([](const kube::Object& pod) {
+      return "node-" + kube::Label(pod, api::kLabelReplicaIndex);
+    });
+    CalmNodes();
+    world_.progress.tells = variation.resizes;
   }
 
   void Run(int steps) {
     for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
       Step();
+      if (variation_.resizes) PlayGroup();
       referee_.Check(world_);
+      if (variation_.storm) CheckCharges();
     }
   }
 
@@ -103,6 +120,7 @@ class Chaos {
     refused_ = {"update TrainingJob"};
     if (Draw(2) == 0) refused_.insert("update-status TrainingJob");
     Refuse();
+    CalmNodes();
     Admit(false);
     for (int i = 0; i < 30; ++i) {
       world_.SyncAll();
@@ -124,13 +142,16 @@ class Chaos {
     refused_.clear();
     world_.client.SetBefore({});
     world_.client.SetAfter({});
+    CalmNodes();
     if (!variation_.kueue) world_.SetSuspend(false);
     for (int i = 0; i < 200 && !IsTerminal(world_.Job()->status); ++i) {
       world_.Settle();
       for (const kube::Object& pod : world_.Pods()) Work(pod, /*healthy=*/true);
       if (variation_.kueue) Admit(true);
       world_.clock.Advance(seconds(30));
+      if (variation_.resizes) PlayGroup();
       referee_.Check(world_);
+      if (variation_.storm) CheckCharges();
     }
     EXPECT_TRUE(IsTerminal(world_.Job()->status)) << world_.Job()->status.state;
     for (const kube::Object& pod : world_.Pods()) Work(pod, true);
@@ -152,8 +173,11 @@ class Chaos {
 
   void Step() {
     if (Draw(25) == 0) ToggleRefusal();
-    // Some leading pods tell that they make no progress.
-    if (Draw(25) == 0) world_.progress.group.in_step_for = seconds(Draw(120));
+    if (variation_.storm) {
+      Storm();
+    } else if (Draw(25) == 0) {  // some leading pods tell that they make no progress
+      world_.progress.group.in_step_for = seconds(Draw(120));
+    }
     switch (Draw(9)) {
       case 0:
         return world_.Sync(kube::kPodKind, static_cast<std::size_t>(Draw(4)));
@@ -174,6 +198,78 @@ class Chaos {
       default:
         (void)world_.Reconcile();
         return;
+    }
+  }
+
+  void Storm() {
+    if (Draw(20) == 0) ToggleNode();
+    if (Draw(40) == 0) world_.nodes_are_current = Draw(3) != 0;
+    if (Draw(30) == 0) world_.clock.Step(seconds(Draw(1200) - 600));
+    if (Draw(30) == 0) DeleteChild();
+    if (Draw(5) == 0) world_.Sync(kNodeKind, 2);
+  }
+
+  void CalmNodes() {
+    for (int i = 0; i < kNodes; ++i) world_.SetNode("node-" + std::to_string(i), "True");
+    silent_nodes_.clear();
+    world_.nodes_are_current = true;
+  }
+
+  void ToggleNode() {
+    const std::string node = "node-" + std::to_string(Draw(kNodes));
+    if (silent_nodes_.erase(node) > 0) return world_.SetNode(node, "True");
+    silent_nodes_.insert(node);
+    if (Draw(4) == 0) return world_.client.Remove(kNodeKind, {"", node});
+    world_.SetNode(node, "Unknown");
+  }
+
+  // As a user or a garbage collector does it.
+  void DeleteChild() {
+    switch (Draw(3)) {
+      case 0:
+        return world_.client.Remove(kube::kServiceKind, {"default", "j"});
+      case 1:
+        if (variation_.kueue) world_.client.Remove(kWorkloadKind, {"default", "trainingjob-j"});
+        return;
+      default:
+        for (const kube::Object& secret : world_.client.Objects(kube::kSecretKind)) {
+          if (kube::Namespace(secret) == "default") {
+            world_.client.Remove(kube::kSecretKind, kube::KeyOf(secret));
+          }
+        }
+    }
+  }
+
+  // Nobody is charged for what no program has done.
+  void CheckCharges() {
+    const auto job = world_.Job();
+    if (!job) return;
+    EXPECT_LE(job->status.restarts.application, failures_);
+    if (variation_.only_disruptions) {
+      EXPECT_NE(job->status.state, "Failed") << api::TrainingJobToJson(*job).dump(1);
+    }
+  }
+
+  // The leading pod tells how many workers train, and sooner or later does what it was told.
+  void PlayGroup() {
+    controller::GroupReport& group = world_.progress.group;
+    const auto leader = world_.client.Get(kube::kPodKind, {"default", "j-worker-0"});
+    const bool answers = leader.ok() && !silent_nodes_.contains("node-0") &&
+                         kube::TextMember(kube::Member(*leader, "status"), "phase") == "Running";
+    if (!answers) {
+      group.workers.reset();
+      group.answers = false;
+      return;
+    }
+    if (Draw(3) == 0) return;
+    group.resizes = true;
+    group.answers = true;
+    if (const std::string uid = kube::Uid(*leader); uid != leader_) {
+      leader_ = uid;
+      group.workers = WorkersOfShape(*world_.Job(), ObservePod(*leader)->cluster_shape);
+      world_.progress.told = 0;
+    } else if (world_.progress.told > 0 && Draw(2) == 0) {
+      group.workers = world_.progress.told;
     }
   }
 
@@ -208,8 +304,16 @@ class Chaos {
         object = WithWorkloadCondition(object, type, true, "Admitted", "", world_.clock.Now());
       }
       object["status"]["admission"]["podSetAssignments"] = {
-          {{"name", "worker"}, {"count", seen.counts.at(api::Role::kWorker)}}};
+          {{"name", "worker"}, {"count", GrantedCount(seen)}}};
     });
+  }
+
+  // A job that may do with fewer workers sometimes gets fewer.
+  int GrantedCount(const ObservedWorkload& seen) {
+    const int asked = seen.counts.at(api::Role::kWorker);
+    if (!variation_.storm || !seen.min_workers) return asked;
+    const int least = std::min(*seen.min_workers, asked);
+    return least + Draw(asked - least + 1);
   }
 
   absl::Status Refusal(const HookedClient::Call& call) const {
@@ -264,6 +368,7 @@ class Chaos {
   }
 
   void Work(const kube::Object& pod, bool healthy) {
+    if (silent_nodes_.contains(kube::TextMember(kube::Member(pod, "spec"), "nodeName"))) return;
     const std::string name = kube::Name(pod);
     if (kube::IsBeingDeleted(pod)) return world_.client.Remove(kube::kPodKind, kube::KeyOf(pod));
     const auto status = pod.value("status", kube::Object::object());
@@ -272,7 +377,10 @@ class Chaos {
     if (phase != "Running") return;
     const int fate = healthy ? 0 : Draw(12);
     if (fate == 0 && (healthy || Draw(4) == 0)) return world_.SetPod(name, "Succeeded");
-    if (fate == 1) return world_.SetPod(name, "Failed", 137);
+    if (fate == 1 && !variation_.only_disruptions) {
+      ++failures_;
+      return world_.SetPod(name, "Failed", 137);
+    }
     if (fate == 2) Evict(pod);
     if (fate == 3) world_.client.Remove(kube::kPodKind, kube::KeyOf(pod));  // gone without a trace
     if (fate == 4) {
@@ -293,6 +401,9 @@ class Chaos {
   World world_;
   JournalReader referee_;
   std::set<std::string> refused_;  // "update TrainingJob"
+  std::set<std::string> silent_nodes_;
+  std::string leader_;  // the uid of the pod that PlayGroup has spoken for
+  int failures_ = 0;    // of programs
 };
 
 class ConvergenceTest : public ::testing::TestWithParam<Variation> {};
@@ -321,7 +432,35 @@ INSTANTIATE_TEST_SUITE_P(
         Variation{"HelpersFirst", RestartScope::kGang, false, "", false, kComplete},
         Variation{"VolcanoHelpersFirst", RestartScope::kGang, false, "volcano", false, kComplete},
         Variation{"Kueue", RestartScope::kGang, false, "", true},
-        Variation{"KueueElastic", RestartScope::kInPlace, true, "", true}),
+        Variation{"KueueElastic", RestartScope::kInPlace, true, "", true},
+        Variation{.name = "StormOnGang", .storm = true},
+        Variation{.name = "DisruptedGang", .storm = true, .only_disruptions = true},
+        Variation{.name = "StormOnPod", .scope = RestartScope::kPod, .storm = true},
+        Variation{.name = "DisruptedInPlace",
+                  .scope = RestartScope::kInPlace,
+                  .storm = true,
+                  .only_disruptions = true},
+        Variation{.name = "StormOnResizing",
+                  .scope = RestartScope::kInPlace,
+                  .elastic = true,
+                  .storm = true,
+                  .resizes = true},
+        Variation{.name = "DisruptedElasticPod",
+                  .scope = RestartScope::kPod,
+                  .elastic = true,
+                  .storm = true,
+                  .only_disruptions = true},
+        Variation{.name = "StormOnWholeGang", .whole = true, .storm = true},
+        Variation{.name = "DisruptedWhole",
+                  .scope = RestartScope::kPod,
+                  .whole = true,
+                  .storm = true,
+                  .only_disruptions = true},
+        Variation{.name = "DisruptedPartialKueue",
+                  .elastic = true,
+                  .kueue = true,
+                  .storm = true,
+                  .only_disruptions = true}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace
