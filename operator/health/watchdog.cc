@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "operator/kube/silence.h"
+#include "operator/kube/stream_end.h"
 
 namespace lockstep::health {
 namespace {

@@ -68,7 +68,8 @@ class Client {
   // server's present version, so later pages may have a later version. A watch from the version of
   // the first page reports what changed in between.
   virtual absl::StatusOr<Page> List(const Kind& kind, const ListOptions& options) = 0;
-  // Blocks until `stop` or the end of the stream (Ok) or a failure. OutOfRange means: list again.
+  // Blocks until `stop` or the end of the stream (Ok) or a failure; stream_end.h tells how far a
+  // watch that fails had come. OutOfRange means: list again.
   virtual absl::Status Watch(const Kind& kind, const WatchOptions& options, std::stop_token stop,
                              const std::function<void(WatchEvent)>& on_event) = 0;
   // Returns the object's current metadata; the rest may be missing.

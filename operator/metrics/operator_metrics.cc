@@ -16,7 +16,7 @@
 
 #include "api/v1/conditions.h"
 #include "operator/kube/denial.h"
-#include "operator/kube/silence.h"
+#include "operator/kube/stream_end.h"
 #include "operator/metrics/job_transition.h"
 #include "operator/metrics/recoveries.h"
 #include "operator/metrics/scraped.h"

@@ -155,7 +155,8 @@ class OperatorTest(unittest.TestCase):
 
         text = eventually(metrics)
         self.assertIn("lockstep_operator_jobs_training 0\n", text)
-        self.assertNotIn("lockstep_operator_jobs_failed_total{", text)
+        self.assertIn('lockstep_operator_jobs_failed_total{reason="ReplicaFailed"} 0\n', text)
+        self.assertIn("lockstep_operator_jobs_created_total 0\n", text)
 
     def test_a_second_one_is_ready_acts_not_and_leads_when_the_first_leaves(self):
         first = self.start()

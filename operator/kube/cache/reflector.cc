@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "operator/kube/cache/store.h"
+#include "operator/kube/stream_end.h"
 
 namespace lockstep::kube {
 namespace {
@@ -83,10 +84,11 @@ void Reflector::Run(std::stop_token stop) {
                  {{"kind", kind_.kind}, {"namespace", options_.namespace_name}});
     }
     if (!status.ok() && !absl::IsOutOfRange(status)) {
-      LogWarning("informer failed; retrying", {{"kind", kind_.kind},
-                                               {"namespace", options_.namespace_name},
-                                               {"call", listing ? "list" : "watch"},
-                                               {"error", status.ToString()}});
+      LogWarning("informer failed; retrying",
+                 {{"kind", kind_.kind},
+                  {"namespace", options_.namespace_name},
+                  {"call", listing ? "list" : "watch"},
+                  {"error", status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
     }
     // A load balancer cuts each idle watch. Ever longer delays would be gaps between the watches.
     if (!status.ok()) failures = saw_event_ || was_idle_ ? 1 : failures + 1;
@@ -164,12 +166,14 @@ absl::Status Reflector::WatchOnce(std::stop_token stop) {
   const absl::Status ended = client_.Watch(kind_, watch, std::move(stop),
                                            [this](WatchEvent event) { OnEvent(std::move(event)); });
   const SteadyTime end = std::chrono::steady_clock::now();
+  const Duration idle = end - std::max(begin, heard_.load());
   if (ended.ok()) {
     heard_ = end;
     idle_limit_ = std::min<Duration>(2 * idle_limit_, kLongestIdle);
-  } else if (!absl::IsOutOfRange(ended) && !saw_event_ && end - begin >= options_.brief_watch) {
+  } else if (HasBegun(ended) && !absl::IsOutOfRange(ended) && idle >= options_.brief_watch) {
     was_idle_ = true;
-    idle_limit_ = std::max<Duration>((end - begin) / 2, options_.brief_watch);
+    const Duration asked = watch.timeout == Duration::zero() ? idle : watch.timeout;
+    idle_limit_ = std::max<Duration>(std::min(idle, asked) / 2, options_.brief_watch);
   }
   return ended;
 }

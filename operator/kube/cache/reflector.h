@@ -47,7 +47,7 @@ struct ReflectorOptions {
   std::optional<FieldMask> keep;              // the members to read; nullopt: all
   Duration watch_timeout = Duration::zero();  // WatchOptions::timeout
   BackoffPolicy backoff{.initial = std::chrono::milliseconds(200)};
-  // A watch that fails after this time, without an event, was cut off because it was idle.
+  // A watch that breaks after this time without an event was cut off because it was idle.
   Duration brief_watch = std::chrono::seconds(5);
 };
 
@@ -105,8 +105,8 @@ class Reflector {
   bool was_idle_ = false;   // used by the thread only: the latest watch was cut because it was idle
   // Used by the thread only. Load balancers cut idle watches, often before the server sends its
   // first bookmark after a minute, and a cut does not show that the server is there. So after a cut
-  // the next watch gets half of the time that the one before it had, and after each that ends in
-  // order twice as much. Zero: none was cut.
+  // the next watch gets half of the time that was too long, and after each that ends in order twice
+  // as much. Zero: none was cut.
   Duration idle_limit_ = Duration::zero();
   std::atomic<bool> synced_{false};
   // When the last complete list or event came, or a watch ended without an error.

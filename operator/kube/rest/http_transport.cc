@@ -28,7 +28,7 @@
 #include "operator/kube/rest/sockets.h"
 #include "operator/kube/rest/timer_thread.h"
 #include "operator/kube/rest/tls_faults.h"
-#include "operator/kube/silence.h"
+#include "operator/kube/stream_end.h"
 
 // cpprestsdk calls this for each new connection, where it reads and parses a hundred certificates
 // that are discarded if an authority is pinned: 15 ms and a megabyte each time. This definition
@@ -242,6 +242,7 @@ class CpprestTransport final : public HttpTransport {
     });
     const std::shared_ptr<Clients> clients = ClientsFor(request);
     const TimerThread::Id deadline = SetDeadline(fate, timeout);
+    bool is_stream = false;
     auto response = Guarded(*fate, timeout, [&]() -> absl::StatusOr<HttpResponse> {
       http_client& client = request.may_be_silent ? clients->quiet_streams : clients->streams;
       const auto body = std::make_shared<HandoverBuffer>();
@@ -250,7 +251,7 @@ class CpprestTransport final : public HttpTransport {
       message.set_response_stream(StreamInto(body));
       const http::http_response answer = Await(client.request(message, fate->cancel.get_token()));
       HttpResponse result{answer.status_code(), RetryAfterOf(answer), "", false};
-      const bool is_stream = result.status == http::status_codes::OK;
+      is_stream = result.status == http::status_codes::OK;
       if (is_stream) deadlines_.Cancel(deadline);
       const pplx::task<http::http_response> whole = answer.content_ready();
       whole.then([body](const pplx::task<http::http_response>& /*ended*/) { body->End(); });
@@ -265,6 +266,7 @@ class CpprestTransport final : public HttpTransport {
       return result;
     });
     deadlines_.Cancel(deadline);
+    if (is_stream && !response.ok()) return MarkBegun(response.status());
     return response;
   }
 

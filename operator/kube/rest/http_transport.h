@@ -73,7 +73,7 @@ class HttpTransport {
   // Passes the body of a 200 to `on_bytes` as it arrives, on the calling thread, and returns at its
   // end; returns the first kLongestUnwanted bytes of any other status' body. An error from
   // `on_bytes` ends the stream and is returned. Returns Cancelled at once if stopped. The headers
-  // must arrive within `timeout`.
+  // must arrive within `timeout`. Errors after those of a 200 have the mark of stream_end.h.
   virtual absl::StatusOr<HttpResponse> Stream(
       const HttpRequest& request, Duration timeout, std::stop_token stop,
       const std::function<absl::Status(std::string_view bytes)>& on_bytes) = 0;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/kube/silence.h"
+#include "operator/kube/stream_end.h"
 #include "tests/support/fake_clock.h"
 
 namespace lockstep::health {

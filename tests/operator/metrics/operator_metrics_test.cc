@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "api/v1/conditions.h"
-#include "operator/kube/silence.h"
+#include "operator/kube/stream_end.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/folders.h"
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "operator/kube/stream_end.h"
 #include "tests/support/hooked_client.h"
 #include "tests/support/time_limit.h"
 #include "tests/support/whole_object.h"
@@ -483,61 +484,71 @@ TEST(InformerOrderTest, WhatChangesWhileAListIsReadIsReportedOnce) {
   EXPECT_THAT(journal.WaitFor(5), ElementsAre("+a", "+b", "+c", "~a", "~b"));
 }
 
-// Its watches are cut off without an event, `cuts` times.
-class CutOffClient final : public ReadingClient {
+// Its watches fail so many times. Then one brings an event, after which the members may be read.
+class FailingClient final : public ReadingClient {
  public:
-  explicit CutOffClient(std::size_t cuts) : cuts_(cuts) {}
-  std::vector<SteadyTime> cuts_at;  // used by the informer's thread until there is an event
+  FailingClient(std::size_t failures, absl::Status end)
+      : failures_(failures), end_(std::move(end)) {}
+  std::vector<SteadyTime> begun;
+  std::vector<Duration> timeouts;
 
   absl::StatusOr<Page> List(const Kind&, const ListOptions&) override { return Page{{}, "10", ""}; }
-  absl::Status Watch(const Kind&, const WatchOptions&, std::stop_token,
+  absl::Status Watch(const Kind&, const WatchOptions& options, std::stop_token,
                      const std::function<void(WatchEvent)>& on_event) override {
-    if (cuts_at.size() < cuts_) {
-      cuts_at.push_back(std::chrono::steady_clock::now());
-      return absl::UnavailableError("the connection was closed");
-    }
+    if (begun.size() > failures_) return absl::OkStatus();  // somebody may read
+    begun.push_back(std::chrono::steady_clock::now());
+    timeouts.push_back(options.timeout);
+    if (begun.size() <= failures_) return end_;
     on_event({WatchEvent::Type::kAdded, PodAt("a", "11")});
     return absl::OkStatus();
   }
 
  private:
-  const std::size_t cuts_;
+  const std::size_t failures_;
+  const absl::Status end_;
 };
 
-// As behind a load balancer that closes idle connections.
-TEST(InformerWatchTest, CutsOfWatchesThatLastedAreNoConsecutiveFailures) {
-  CutOffClient client(/*cuts=*/20);
+const absl::Status kCut = MarkBegun(absl::UnavailableError("the connection was closed"));
+const absl::Status kRefused = absl::ResourceExhaustedError("429");
+
+// Watches until there is an event.
+void WatchUntilAnEvent(Client& client, const ReflectorOptions& options) {
   ChangeLog journal;
-  Informer<Object> informer(client, kPodKind,
-                            {.backoff = {.initial = std::chrono::milliseconds(1),
-                                         .limit = std::chrono::hours(1),
-                                         .factor = 10},
-                             .brief_watch = Duration::zero()},
-                            WholeObject);
+  Informer<Object> informer(client, kPodKind, options, WholeObject);
   informer.SetHandler(journal.Handler());
   informer.Start();
   EXPECT_THAT(journal.WaitFor(1), ElementsAre("+a"));
 }
 
-TEST(InformerWatchTest, WatchesThatEndAtOnceAreTriedLessAndLessOften) {
-  CutOffClient client(/*cuts=*/4);
-  ChangeLog journal;
-  Informer<Object> informer(client, kPodKind,
-                            {.backoff = {.initial = std::chrono::microseconds(10),
-                                         .limit = std::chrono::hours(1),
-                                         .factor = 30},
-                             .brief_watch = std::chrono::hours(1)},
-                            WholeObject);
-  informer.SetHandler(journal.Handler());
-  informer.Start();
-  journal.WaitFor(1);
-  // 10 us, 300 us, 9 ms
-  EXPECT_GE(client.cuts_at[3] - client.cuts_at[0], std::chrono::milliseconds(9));
+// 10 us, 300 us, 9 ms, 270 ms, 8 s, 4 min
+constexpr BackoffPolicy kSteep{
+    .initial = std::chrono::microseconds(10), .limit = std::chrono::hours(1), .factor = 30};
+
+// As behind a load balancer that closes idle connections.
+TEST(InformerWatchTest, CutsOfWatchesThatLastedAreNoConsecutiveFailures) {
+  FailingClient client(20, kCut);
+  WatchUntilAnEvent(client, {.backoff = kSteep, .brief_watch = Duration::zero()});
 }
 
-// Its first watch is cut off after a while, the second one ends in order.
+TEST(InformerWatchTest, WatchesThatBreakAtOnceAreTriedLessAndLessOften) {
+  FailingClient client(4, kCut);
+  WatchUntilAnEvent(client, {.backoff = kSteep, .brief_watch = std::chrono::hours(1)});
+  EXPECT_GE(client.begun[3] - client.begun[0], std::chrono::milliseconds(9));
+}
+
+// However long the server takes to refuse.
+TEST(InformerWatchTest, WatchesThatNeverBeganAreTriedLessAndLessOften) {
+  FailingClient client(4, kRefused);
+  WatchUntilAnEvent(client, {.backoff = kSteep, .brief_watch = Duration::zero()});
+  EXPECT_GE(client.begun[3] - client.begun[0], std::chrono::milliseconds(9));
+  EXPECT_THAT(client.timeouts, ::testing::Each(Duration::zero()));
+}
+
+// Its first watch is idle for 20 ms, perhaps after an event, and is cut off. The second one ends in
+// order.
 class IdleClient final : public ReadingClient {
  public:
+  explicit IdleClient(Duration before_the_event = Duration::zero()) : busy_(before_the_event) {}
   std::vector<Duration> timeouts;  // used by the informer's thread until there is an event
 
   absl::StatusOr<Page> List(const Kind&, const ListOptions&) override { return Page{{}, "10", ""}; }
@@ -545,28 +556,47 @@ class IdleClient final : public ReadingClient {
                      const std::function<void(WatchEvent)>& on_event) override {
     timeouts.push_back(options.timeout);
     if (timeouts.size() == 1) {
+      if (busy_ > Duration::zero()) {
+        std::this_thread::sleep_for(busy_);
+        on_event({WatchEvent::Type::kBookmark, PodAt("", "11")});
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the time of the watch
-      return absl::UnavailableError("the connection was closed");
+      return kCut;
     }
-    if (timeouts.size() == 3) on_event({WatchEvent::Type::kAdded, PodAt("a", "11")});
+    if (timeouts.size() == 3) on_event({WatchEvent::Type::kAdded, PodAt("a", "12")});
     return absl::OkStatus();
   }
+
+  // What the first three watches asked for.
+  std::vector<Duration> Asked(Duration watch_timeout) {
+    WatchUntilAnEvent(
+        *this, {.watch_timeout = watch_timeout, .brief_watch = std::chrono::milliseconds(1)});
+    timeouts.resize(3);
+    return timeouts;
+  }
+
+ private:
+  const Duration busy_;
 };
 
 // A cut shows nothing of the server, its own end of a watch does.
 TEST(InformerWatchTest, AfterACutTheNextWatchIsToEndInOrder) {
-  IdleClient client;
-  ChangeLog journal;
-  Informer<Object> informer(client, kPodKind, {.brief_watch = std::chrono::milliseconds(1)},
-                            WholeObject);
-  informer.SetHandler(journal.Handler());
-  informer.Start();
-  journal.WaitFor(1);
-  informer.Stop();
-  ASSERT_GE(client.timeouts.size(), 3U);
-  EXPECT_EQ(client.timeouts[0], Duration::zero());
-  EXPECT_GE(client.timeouts[1], std::chrono::milliseconds(10));
-  EXPECT_EQ(client.timeouts[2], 2 * client.timeouts[1]);
+  const std::vector<Duration> asked = IdleClient().Asked(Duration::zero());
+  EXPECT_EQ(asked[0], Duration::zero());
+  EXPECT_GE(asked[1], std::chrono::milliseconds(10));
+  EXPECT_EQ(asked[2], 2 * asked[1]);
+}
+
+TEST(InformerWatchTest, OnlyTheTimeSinceTheLastEventWasTooLong) {
+  const Duration busy = testing::Slowed(std::chrono::seconds(2));
+  EXPECT_LT(IdleClient(busy).Asked(Duration::zero())[1], busy / 2);
+}
+
+// One that outlives what it asked for shows that this is too long.
+TEST(InformerWatchTest, NoWatchAsksForMoreThanItsKindMay) {
+  constexpr std::chrono::milliseconds kMost(16);
+  EXPECT_THAT(IdleClient().Asked(kMost), ElementsAre(kMost, kMost / 2, kMost));
+  EXPECT_THAT(IdleClient().Asked(kMost / 8), ElementsAre(kMost / 8, kMost / 16, kMost / 8));
 }
 
 // Its watches send an event that is older than what was seen before.

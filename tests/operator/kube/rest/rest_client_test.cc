@@ -12,7 +12,7 @@
 
 #include "operator/kube/rest/api_server_client.h"
 #include "operator/kube/server_errors.h"
-#include "operator/kube/silence.h"
+#include "operator/kube/stream_end.h"
 #include "tests/support/certificate_server.h"
 #include "tests/support/fake_http_server.h"
 #include "tests/support/temp_directory.h"
@@ -704,6 +704,7 @@ TEST_F(RestClientTest, AWatchThatIsCutIsUnavailable) {
   std::vector<WatchEvent> events;
   const absl::Status status = Watch(*client_, events);
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(HasBegun(status));
   EXPECT_FALSE(IsSilent(status));
   EXPECT_EQ(events.size(), 1U);
 }
@@ -719,7 +720,7 @@ TEST_F(RestClientTest, ASilentStreamIsTakenForDead) {
   const auto begin = std::chrono::steady_clock::now();
   const absl::Status status = Watch(*client_, events);
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_TRUE(IsSilent(status));
+  EXPECT_TRUE(IsSilent(status) && HasBegun(status));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(300));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, testing::TimeLimit(seconds(5)));
 }
@@ -730,7 +731,18 @@ TEST_F(RestClientTest, AWatchWhoseHeadersDoNotComeEnds) {
   std::vector<WatchEvent> events;
   const absl::Status status = Watch(*client_, events);
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  EXPECT_FALSE(IsSilent(status)) << "it has not begun";
+  EXPECT_FALSE(IsSilent(status) || HasBegun(status));
+}
+
+TEST_F(RestClientTest, AWatchAsksForNoMoreTimeThanAllMayTake) {
+  Serve([](const Request&, Connection& to) {
+    to.StartChunks();
+    to.EndChunks();
+  });
+  client_ = Connect({.watch_timeout = seconds(20)});
+  EXPECT_TRUE(client_->Watch(kPodKind, {.timeout = std::chrono::hours(1)}, {}, {}).ok());
+  const std::string target = OnlyRequest().target;
+  EXPECT_THAT(target, ::testing::ContainsRegex("timeoutSeconds=(1[6-9]|20)$"));
 }
 
 TEST_F(RestClientTest, AStoppedWatchEndsAtOnceAndTheServerSeesIt) {
