@@ -357,6 +357,9 @@ TEST_F(StoppedRunTest, AMetricThatTheJobNamesDecidesAndIsInTheCheckpoint) {
   training.evaluation.top_k = 1;
   Run(training, LoopEnd::kDone);
   EXPECT_EQ(state().best.step, 20) << "the best is sought anew";
+  training.evaluation.top_k = 2;
+  Run(training, LoopEnd::kDone);
+  EXPECT_EQ(state().best.step, 20) << "also if no step is left";
 }
 
 class RestoringRunTest : public StoppedRunTest {
