@@ -29,6 +29,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/ipv6.h"
 #include "tests/support/job_secret.h"
+#include "tests/support/time_limit.h"
 #include "trainer/backend/reference/reference.h"
 #include "trainer/strategy/parameter_server/parameter_server.h"
 #include "trainer/strategy/parameter_server/shard_group.h"
@@ -420,7 +421,7 @@ TEST_F(StrangersTest, DoNotKeepAWorkerFromMeetingEachServerOfMany) {
   constexpr std::size_t kServers = 100;
   SilentServer stranger(/*challenges=*/true);
   Caller worker = Worker();
-  worker.patience = std::chrono::milliseconds(500);
+  worker.patience = testing::Slowed(std::chrono::milliseconds(500));
   ShardGroup group(Group(worker, std::vector(kServers, stranger.address())));
   for (int round = 0; round < 20 && stranger.taken_for().size() < kServers; ++round) {
     EXPECT_TRUE(absl::IsUnavailable(group.Connect()));
