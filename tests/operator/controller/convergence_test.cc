@@ -168,6 +168,8 @@ class Chaos {
     referee_.Check(world_);
   }
 
+  int resizes() const { return resizes_; }
+
  private:
   int Draw(int bound) { return std::uniform_int_distribution<int>(0, bound - 1)(random_); }
 
@@ -269,6 +271,7 @@ class Chaos {
       group.workers = WorkersOfShape(*world_.Job(), ObservePod(*leader)->cluster_shape);
       world_.progress.told = 0;
     } else if (world_.progress.told > 0 && Draw(2) == 0) {
+      resizes_ += group.workers == world_.progress.told ? 0 : 1;
       group.workers = world_.progress.told;
     }
   }
@@ -404,18 +407,22 @@ class Chaos {
   std::set<std::string> silent_nodes_;
   std::string leader_;  // the uid of the pod that PlayGroup has spoken for
   int failures_ = 0;    // of programs
+  int resizes_ = 0;     // sizes that the group has followed
 };
 
 class ConvergenceTest : public ::testing::TestWithParam<Variation> {};
 
 TEST_P(ConvergenceTest, InvariantsHoldAndTheJobEndsWhenFaultsStop) {
+  int resizes = 0;
   for (unsigned seed = 1; seed <= 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Chaos chaos(seed, GetParam());
     chaos.Run(200);
     if (GetParam().kueue) chaos.EvictForGood();
     chaos.Heal();
+    resizes += chaos.resizes();
   }
+  EXPECT_EQ(resizes > 0, GetParam().resizes);
 }
 
 INSTANTIATE_TEST_SUITE_P(
