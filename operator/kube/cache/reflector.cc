@@ -83,13 +83,7 @@ void Reflector::Run(std::stop_token stop) {
       LogWarning("a list took so long that its version cannot be watched any more",
                  {{"kind", kind_.kind}, {"namespace", options_.namespace_name}});
     }
-    if (!status.ok() && !absl::IsOutOfRange(status)) {
-      LogWarning("informer failed; retrying",
-                 {{"kind", kind_.kind},
-                  {"namespace", options_.namespace_name},
-                  {"call", listing ? "list" : "watch"},
-                  {"error", status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
-    }
+    if (!status.ok() && !absl::IsOutOfRange(status)) LogFailure(status, listing);
     // A load balancer cuts each idle watch. Ever longer delays would be gaps between the watches.
     if (!status.ok()) failures = saw_event_ || was_idle_ ? 1 : failures + 1;
     // A watch that ends without an event is normal, but must not cause a busy loop.
@@ -102,6 +96,14 @@ void Reflector::Run(std::stop_token stop) {
 void Reflector::NoteEnd(const absl::Status& status) {
   const std::lock_guard lock(mutex_);
   last_error_ = status;
+}
+
+void Reflector::LogFailure(const absl::Status& status, bool listing) const {
+  LogWarning("informer failed; retrying",
+             {{"kind", kind_.kind},
+              {"namespace", options_.namespace_name},
+              {"call", listing ? "list" : "watch"},
+              {"error", status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
 }
 
 absl::Status Reflector::ListAll(const std::stop_token& stop) {

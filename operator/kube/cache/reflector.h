@@ -87,6 +87,7 @@ class Reflector {
   Duration WatchTimeout() const;
   void OnEvent(WatchEvent event);
   void NoteEnd(const absl::Status& status);
+  void LogFailure(const absl::Status& status, bool listing) const;
 
   Client& client_;
   const Kind kind_;
