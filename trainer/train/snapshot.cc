@@ -178,7 +178,8 @@ absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunStat
   if (IsOfAnotherEvaluation(saved, session)) ForgetEvaluations(state);
   const bool had_best = state.best.step >= 0;
   KeepBestOf(session.training(), state);
-  // By another metric the best is sought anew. If no step follows, it is the model as it is.
+  // If the job counts by another metric now and no step follows, the model is evaluated again: it
+  // is then the best one.
   const bool is_sought =
       had_best && state.best.step < 0 && session.training().early_stopping.has_value();
   if (is_sought && state.step >= session.total_steps()) state.evaluated_step = -1;

@@ -495,7 +495,7 @@ class FailingClient final : public ReadingClient {
   absl::StatusOr<Page> List(const Kind&, const ListOptions&) override { return Page{{}, "10", ""}; }
   absl::Status Watch(const Kind&, const WatchOptions& options, std::stop_token,
                      const std::function<void(WatchEvent)>& on_event) override {
-    if (begun.size() > failures_) return absl::OkStatus();  // somebody may read
+    if (begun.size() > failures_) return absl::OkStatus();  // the test may be reading the members
     begun.push_back(std::chrono::steady_clock::now());
     timeouts.push_back(options.timeout);
     if (begun.size() <= failures_) return end_;
@@ -592,7 +592,7 @@ TEST(InformerWatchTest, OnlyTheTimeSinceTheLastEventWasTooLong) {
   EXPECT_LT(IdleClient(busy).Asked(Duration::zero())[1], busy / 2);
 }
 
-// One that outlives what it asked for shows that this is too long.
+// A watch that outlives the time that it asked for is followed by one of half of that time.
 TEST(InformerWatchTest, NoWatchAsksForMoreThanItsKindMay) {
   constexpr std::chrono::milliseconds kMost(16);
   EXPECT_THAT(IdleClient().Asked(kMost), ElementsAre(kMost, kMost / 2, kMost));
