@@ -2246,6 +2246,11 @@ class LintTest(unittest.TestCase):
                 self.assertEqual(faults, lint.check_tidy(str(folder), 1))
             self.assertEqual(remembered, len(list(cache.iterdir())))
 
+    def test_without_a_configured_build_clang_tidy_is_one_fault_that_says_what_to_do(self):
+        self.assertEqual(["clang-tidy: found no compile_commands.json in build/lint; "
+                          "`tools/build --configure lint` writes it"],
+                         lint.check_tidy(str(temporary_folder(self) / "lint"), 1))
+
     def units_of(self, changed):
         """(file, names of the sources) of each unit of a library of four sources and a single one."""
         root = temporary_folder(self)

@@ -161,7 +161,7 @@ void Observer::ObserveSights(ReconcileContext& context) const {
     saw_cause = true;
     // A gang's are known from its status: see NewPodFailures.
     const bool is_one_of_gang = observed.job.spec.restart_scope == api::RestartScope::kGang;
-    if (!is_one_of_gang) context.memory.seen_failures.NoteGone(uid, gone.place);
+    if (!is_one_of_gang) context.memory.seen_failures.RecordGone(uid, gone.place);
   }
   if (saw_cause) {
     context.memory.last_cause = moment.steady;

@@ -119,7 +119,7 @@ void PlanExecutor::RecordCreate(const Action& create, const absl::Status& end,
   // The name may be another owner's: then there is no pod.
   const std::string name = PodName(context.observed.job, pod->role, pod->index);
   if (context.memory.conflicts.Has(name)) return;
-  context.memory.unstarted_pods.NoteCreated({pod->role, pod->index}, with_.clock.SteadyNow());
+  context.memory.unstarted_pods.RecordCreated({pod->role, pod->index}, with_.clock.SteadyNow());
 }
 
 absl::Status PlanExecutor::PreparePods(ReconcileContext& context) {

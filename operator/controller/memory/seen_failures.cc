@@ -27,7 +27,7 @@ void SeenFailures::AddGone(Observed& observed) {
   }
 }
 
-void SeenFailures::NoteGone(const std::string& uid, const Place& place) {
+void SeenFailures::RecordGone(const std::string& uid, const Place& place) {
   const auto [role, index, attempt] = place;
   ObservedPod pod;
   pod.uid = uid;

@@ -20,7 +20,7 @@ class SeenFailures {
   // `observed.pods` are set after this call, so that they follow the steady clock.
   void AddGone(Observed& observed);
   // Records that the pod, which ran when it was last seen, is gone.
-  void NoteGone(const std::string& uid, const Place& place);
+  void RecordGone(const std::string& uid, const Place& place);
   // Records the members of the present attempt that have failed and are not counted, without an
   // Evaluator, which SeenEvaluator counts.
   void Record(const Observed& observed);

@@ -36,7 +36,7 @@ std::optional<Replica> UnstartedPods::UpdateDeleted(const Observed& observed) {
   return found == created_.end() ? std::nullopt : std::optional(found->first);
 }
 
-void UnstartedPods::NoteCreated(const Replica& replica, SteadyTime now) {
+void UnstartedPods::RecordCreated(const Replica& replica, SteadyTime now) {
   Created& created = created_[replica];
   ++created.times;
   created.last = now;

@@ -21,7 +21,7 @@ class UnstartedPods {
   // Forgets the replicas whose pods have started, those that the job no longer has, and all of
   // earlier attempts. Returns the first one whose pod was created three times or more.
   std::optional<Replica> UpdateDeleted(const Observed& observed);
-  void NoteCreated(const Replica& replica, SteadyTime now);
+  void RecordCreated(const Replica& replica, SteadyTime now);
   // Removes from the plan the creates that must wait, and sets plan.requeue_after for them.
   void Bound(Plan& plan, SteadyTime now, const kube::BackoffPolicy& backoff) const;
 

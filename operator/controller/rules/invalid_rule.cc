@@ -25,7 +25,7 @@ std::optional<Plan> PlanHeld(const Observed& observed) {
   if (!observed.invalid) return std::nullopt;
   Plan plan;
   plan.status = observed.job.status;
-  NoteCompleted(observed, plan.status);
+  RecordCompleted(observed, plan.status);
   plan.status.variants = VariantResults(observed);
   return plan;
 }

@@ -206,7 +206,7 @@ void ReadSchedulingGates(const Object& spec, ObservedPod& pod) {
     names.push_back(TextMember(gate, "name"));
   }
   if (names.empty()) return;
-  pod.waiting_reason = "SchedulingGated";
+  pod.waiting_reason = kSchedulingGated;
   pod.waiting_message = Shortened(fmt::format("{}", fmt::join(names, ", ")), kLongestReason);
 }
 

@@ -60,6 +60,9 @@ struct Deletion {
   bool operator==(const Deletion&) const = default;
 };
 
+// ObservedPod::waiting_reason of a pod that the scheduler does not look at yet.
+inline constexpr char kSchedulingGated[] = "SchedulingGated";
+
 struct ObservedPod {
   std::string name, uid;
   api::Role role = api::Role::kWorker;
@@ -79,7 +82,7 @@ struct ObservedPod {
   std::optional<Time> running_since;  // of the main container's present run, by its node
   std::string node, ip;
   std::string reason, message;  // status.reason: "Evicted"
-  std::string waiting_reason;   // of the main container: "ImagePullBackOff"; or "SchedulingGated"
+  std::string waiting_reason;   // of the main container: "ImagePullBackOff"; or kSchedulingGated
   std::string waiting_message;  // "Back-off pulling image …"; or the names of the pod's gates
   // At most one. A vector, because most pods have none, and thousands of pods are held.
   std::vector<Blocker> blockers;

@@ -40,7 +40,7 @@ void AddCompleted(const Replica& replica, api::TrainingJobStatus& status) {
   completed.insert(place, replica.index);
 }
 
-void NoteCompleted(const Observed& observed, api::TrainingJobStatus& status) {
+void RecordCompleted(const Observed& observed, api::TrainingJobStatus& status) {
   for (const ObservedPod& pod : observed.pods) {
     if (ShowsCompletion(observed, pod)) AddCompleted({pod.role, pod.index}, status);
   }

@@ -21,7 +21,7 @@ bool ShowsCompletion(const Observed& observed, const ObservedPod& pod);
 void AddCompleted(const Replica& replica, api::TrainingJobStatus& status);
 
 // Notes those of the present attempt that have succeeded, since their pods may be deleted later.
-void NoteCompleted(const Observed& observed, api::TrainingJobStatus& status);
+void RecordCompleted(const Observed& observed, api::TrainingJobStatus& status);
 
 // Returns the results of an Independent job's processes that have ended: those in its status and
 // those that its pods have left. Takes a pod's word for its own variants only, since tenants decide

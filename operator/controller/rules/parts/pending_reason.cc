@@ -16,8 +16,7 @@
 namespace lockstep::controller {
 namespace {
 
-constexpr char kNotSeen[] = "CheckpointsNotSeen", kPodWaiting[] = "PodWaiting",
-               kGated[] = "SchedulingGated";
+constexpr char kNotSeen[] = "CheckpointsNotSeen", kPodWaiting[] = "PodWaiting";
 
 // A kubelet alternates between these two reasons while it retries.
 std::string StableReason(const std::string& reason) {
@@ -91,8 +90,8 @@ std::optional<PendingReason> OldPod(const Observed& observed) {
 // No fault: Kueue opens its own gates when there is room.
 std::optional<PendingReason> Gated(const Observed& observed) {
   for (const ObservedPod& pod : observed.pods) {
-    if (!IsMember(observed, pod) || pod.waiting_reason != kGated) continue;
-    return PendingReason{kGated,
+    if (!IsMember(observed, pod) || pod.waiting_reason != kSchedulingGated) continue;
+    return PendingReason{kSchedulingGated,
                          fmt::format("{} waits until somebody removes its scheduling gates: {}",
                                      pod.name, pod.waiting_message),
                          false};

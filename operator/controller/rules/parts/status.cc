@@ -178,7 +178,7 @@ api::TrainingJobStatus BaseStatus(const Observed& observed) {
   std::erase_if(status.counted_pods, [&observed](const std::string& uid) {
     return std::ranges::find(observed.pods, uid, &ObservedPod::uid) == observed.pods.end();
   });
-  NoteCompleted(observed, status);
+  RecordCompleted(observed, status);
   status.variants = VariantResults(observed);
   NoteProgress(observed, status);
   NoteGroupWorkers(observed, status);

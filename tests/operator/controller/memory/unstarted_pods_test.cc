@@ -32,7 +32,7 @@ Plan PlanOfWorkers(std::initializer_list<int> workers) {
 // As after so many creates of worker 1, the last one now.
 UnstartedPods Created(int times) {
   UnstartedPods pods;
-  for (int i = 0; i < times; ++i) pods.NoteCreated({Role::kWorker, 1}, kNow);
+  for (int i = 0; i < times; ++i) pods.RecordCreated({Role::kWorker, 1}, kNow);
   return pods;
 }
 
