@@ -69,6 +69,9 @@ std::string ProgressText(const api::TrainingJobStatus& status, Time now) {
   if (progress.test_accuracy) {
     line += fmt::format(", test accuracy {:.4g} %", 100 * *progress.test_accuracy);
   }
+  if (progress.test_mean_absolute_error) {
+    line += fmt::format(", test mean absolute error {:.4g}", *progress.test_mean_absolute_error);
+  }
   for (const auto& [metric, value] : progress.test_metrics) {
     line += fmt::format(", test {} {:.4g}", api::NameOf(metric), value);
   }

@@ -1,6 +1,7 @@
 #include "operator/cli/text/job_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -51,6 +52,18 @@ std::string LeftOf(const api::TrainingJobStatus& status) {
   return FormatSeconds(*status.progress->estimated_remaining_seconds);
 }
 
+// What is measured beside the loss and the accuracy of the test set.
+std::string TestMetricsOf(const api::Progress& progress) {
+  std::vector<std::string> texts;
+  if (progress.test_mean_absolute_error) {
+    texts.push_back(fmt::format("MeanAbsoluteError {:.4g}", *progress.test_mean_absolute_error));
+  }
+  for (const auto& [metric, value] : progress.test_metrics) {
+    texts.push_back(fmt::format("{} {:.4g}", api::NameOf(metric), value));
+  }
+  return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
 void AddWideCells(const api::TrainingJobStatus& status, TextRow& row) {
   const api::Progress progress = status.progress.value_or(api::Progress());
   const auto percent = [](const std::optional<double>& ratio) {
@@ -62,6 +75,7 @@ void AddWideCells(const api::TrainingJobStatus& status, TextRow& row) {
   row.push_back(percent(progress.goodput));
   row.push_back(
       progress.last_checkpoint_step < 0 ? "-" : fmt::format("{}", progress.last_checkpoint_step));
+  row.push_back(TestMetricsOf(progress));
 }
 
 TextRow RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
@@ -145,7 +159,8 @@ std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const 
                     "LOSS", "SPEED", "LEFT",  "RESTARTS", "AGE"};
   if (style.namespaces) header.insert(header.begin(), "NAMESPACE");
   if (style.wide) {
-    for (const char* title : {"EPOCH", "ACCURACY", "TEST ACCURACY", "GOODPUT", "CHECKPOINT"}) {
+    for (const char* title :
+         {"EPOCH", "ACCURACY", "TEST ACCURACY", "GOODPUT", "CHECKPOINT", "TEST METRICS"}) {
       header.emplace_back(title);
     }
   }

@@ -10,7 +10,7 @@ namespace lockstep::cli {
 
 struct TableStyle {
   bool namespaces = false;  // adds a namespace column
-  bool wide = false;        // adds columns: epoch, accuracy, goodput, checkpoint
+  bool wide = false;        // adds columns: epoch, accuracy, goodput, checkpoint, test metrics
   bool bars = false;        // progress as a bar, for terminals; else as a percentage
   int width = 0;            // of the terminal in columns; truncates lines; 0: unlimited
 };

@@ -48,6 +48,17 @@ TEST(JobDescriptionTest, AReplicasRowIsOfItsNewestAttempt) {
   EXPECT_THAT(text, ContainsRegex("worker-2 +more .*Running\n"));  // which the spec has no more
 }
 
+TEST(JobDescriptionTest, SaysWhatIsMeasuredOnTheTestSet) {
+  JobFacts facts = FactsOf(1);
+  api::Progress& progress = facts.job.status.progress.emplace();
+  progress.step = 7;
+  progress.test_mean_absolute_error = 1.25;
+  progress.test_metrics[api::TestMetric::kRootMeanSquaredError] = 2.5;
+  EXPECT_THAT(DescribeJob(facts, Time{}),
+              HasSubstr("progress: step 7, test mean absolute error 1.25, "
+                        "test RootMeanSquaredError 2.5"));
+}
+
 TEST(JobDescriptionTest, SaysIntoHowManyStagesTheModelIsCut) {
   JobFacts facts;
   facts.job = Job("mnist").Workers(4).Training().Stages(1).Build();

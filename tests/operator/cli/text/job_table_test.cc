@@ -12,6 +12,8 @@ using lockstep::testing::Job;
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr Time kNow{seconds(1'700'000'000)};
@@ -47,6 +49,16 @@ TEST(JobTableTest, ATerminalGetsBarsAndLinesThatFit) {
   const std::string narrow = JobTable({Running()}, kNow, {.bars = true, .width = 20});
   EXPECT_EQ(narrow.find('\n'), 20U);
   EXPECT_EQ(narrow.size(), 42U);
+}
+
+TEST(JobTableTest, TheWideTableHasWhateverIsMeasuredOnTheTestSet) {
+  api::TrainingJob job = Running();
+  EXPECT_THAT(JobTable({job}, kNow, {.wide = true}),
+              AllOf(HasSubstr("CHECKPOINT   TEST METRICS\n"), EndsWith(" -\n")));
+  job.status.progress->test_mean_absolute_error = 1.25;
+  job.status.progress->test_metrics[api::TestMetric::kRootMeanSquaredError] = 2.5;
+  EXPECT_THAT(JobTable({job}, kNow, {.wide = true}),
+              EndsWith("   MeanAbsoluteError 1.25, RootMeanSquaredError 2.5\n"));
 }
 
 TEST(JobTableTest, AnEndedJobHasNoTimeLeft) {
