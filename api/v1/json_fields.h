@@ -73,6 +73,11 @@ class FieldReader : private JsonReader {
   void Field(std::string_view name, T& value, const Bounds&... bounds) {
     if (const Json* json = Find(name)) Read(*json, Child(name), value, bounds...);
   }
+  // Like Field, of a field that the API server wants: FieldWriter writes it even if it is empty.
+  template <class T>
+  void RequiredField(std::string_view name, T& value) {
+    Field(name, value);
+  }
   // Like Field, but ignores unknown fields below `name`, which are not ours to reject.
   template <class T>
   void LenientField(std::string_view name, T& value) {
@@ -188,6 +193,10 @@ class FieldAddresses {
     addresses_.push_back(&value);
   }
   template <class T>
+  void RequiredField(std::string_view name, const T& value) {
+    Field(name, value);
+  }
+  template <class T>
   void LenientField(std::string_view, const T& value) {
     addresses_.push_back(&value);
   }
@@ -199,9 +208,9 @@ class FieldAddresses {
   std::vector<const void*> addresses_;
 };
 
-// Omits empty values, values that JSON cannot represent (NaN), and structs that equal a
-// default-constructed one. With Defaults::kOmit, it also omits every other field that has its
-// default value.
+// Omits empty values unless they are required, values that JSON cannot represent (NaN), and structs
+// that equal a default-constructed one. With Defaults::kOmit, it also omits every other field that
+// has its default value.
 class FieldWriter {
  public:
   template <class T, class... Bounds>
@@ -209,6 +218,11 @@ class FieldWriter {
     if (IsDefault(value) || IsOmitted(value)) return;
     Json json = Write(value);
     if (!json.is_null()) json_[std::string(name)] = std::move(json);
+  }
+  template <class T>
+  void RequiredField(std::string_view name, const T& value) {
+    (void)IsDefault(value);  // counts the field
+    json_[std::string(name)] = Write(value);
   }
   template <class T>
   void LenientField(std::string_view name, const T& value) {

@@ -7,12 +7,12 @@
 namespace lockstep::api {
 
 void Fields(auto& visit, Like<Condition> auto& condition) {
-  visit.Field("type", condition.type);
-  visit.Field("status", condition.status);
+  visit.RequiredField("type", condition.type);
+  visit.RequiredField("status", condition.status);
   visit.Field("observedGeneration", condition.observed_generation);
   visit.Field("lastTransitionTime", condition.last_transition_time);
-  visit.Field("reason", condition.reason);
-  visit.Field("message", condition.message);
+  visit.RequiredField("reason", condition.reason);
+  visit.RequiredField("message", condition.message);
 }
 
 void Fields(auto& visit, Like<ReplicaStatus> auto& replicas) {

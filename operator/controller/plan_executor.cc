@@ -207,8 +207,10 @@ absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& c
               },
               [&](const DeletePod& pod) { return DeletePodOf(pod, context); },
               [&](const DeleteJob&) {
-                return IgnoreGone(
-                    with_.client.Delete(kTrainingJobKind, context.job->key, job.metadata.uid));
+                // The job as it was seen, and no other: somebody may just have decided to keep it.
+                return IgnoreMoved(with_.client.Delete(
+                    kTrainingJobKind, context.job->key,
+                    {.uid = job.metadata.uid, .resource_version = context.job->resource_version}));
               }},
       action);
 }
@@ -230,8 +232,9 @@ absl::Status PlanExecutor::Create(const kube::Kind& kind, const kube::Object& ob
                          kube::Label(*made, api::kLabelJobUid) != label;
   if (is_hidden && kind == kube::kServiceKind) return NoteHiddenService(context);
   const absl::Status deleted =
-      is_hidden ? IgnoreGone(with_.client.Delete(kind, kube::KeyOf(object), kube::Uid(*made)))
-                : absl::OkStatus();
+      is_hidden
+          ? IgnoreGone(with_.client.Delete(kind, kube::KeyOf(object), {.uid = kube::Uid(*made)}))
+          : absl::OkStatus();
   const std::lock_guard lock(context.mutex);
   if (unsure) context.memory.expectations.MayHaveWritten(kind, kube::KeyOf(object));
   if (!made.ok()) {
@@ -327,7 +330,7 @@ absl::Status PlanExecutor::DeleteChild(const kube::Kind& kind, const std::string
   if (!child) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(const bool may_delete, MayDelete(kind, child->key, context));
   if (!may_delete) return absl::OkStatus();
-  return IgnoreGone(with_.client.Delete(kind, child->key, child->uid));
+  return IgnoreGone(with_.client.Delete(kind, child->key, {.uid = child->uid}));
 }
 
 absl::Status PlanExecutor::Suspend(const SetSuspend& change, ReconcileContext& context) {
@@ -382,9 +385,9 @@ absl::Status PlanExecutor::DeletePodOf(const DeletePod& pod, ReconcileContext& c
   const kube::Key key{context.observed.job.metadata.namespace_name, pod.name};
   LOCKSTEP_ASSIGN_OR_RETURN(const bool may_delete, MayDelete(kube::kPodKind, key, context));
   if (!may_delete) return absl::OkStatus();
-  LOCKSTEP_RETURN_IF_ERROR(IgnoreGone(pod.force
-                                          ? with_.client.ForceDelete(kube::kPodKind, key, pod.uid)
-                                          : with_.client.Delete(kube::kPodKind, key, pod.uid)));
+  LOCKSTEP_RETURN_IF_ERROR(
+      IgnoreGone(pod.force ? with_.client.ForceDelete(kube::kPodKind, key, {.uid = pod.uid})
+                           : with_.client.Delete(kube::kPodKind, key, {.uid = pod.uid})));
   const std::lock_guard lock(context.mutex);
   context.memory.expectations.Deleted(pod.uid, key);
   return absl::OkStatus();

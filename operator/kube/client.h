@@ -48,6 +48,12 @@ struct WatchOptions {
   Duration timeout = Duration::zero();
 };
 
+// What an object must be for a call to delete it; an empty member says nothing.
+struct Preconditions {
+  std::string uid;
+  std::string resource_version;  // the object has not changed since
+};
+
 // Thread-safe. Status codes: NotFound (404), AlreadyExists (409 on create), Aborted (409 on other
 // writes: read the object again), OutOfRange (410: list again), InvalidArgument (422 from
 // validation: the same object is always refused), FailedPrecondition (400, other 422s and more:
@@ -79,10 +85,11 @@ class Client {
   // may be as sent, and the rest may be missing.
   virtual absl::StatusOr<Object> Update(const Kind& kind, const Object& object) = 0;
   virtual absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) = 0;
-  // A non-empty uid is a precondition: Aborted if the object has a different one.
-  virtual absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) = 0;
+  // Aborted if the object is not what is expected.
+  virtual absl::Status Delete(const Kind& kind, const Key& key, const Preconditions& expected) = 0;
   // Deletes with a grace period of 0: for a pod whose kubelet will never confirm its termination.
-  virtual absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) = 0;
+  virtual absl::Status ForceDelete(const Kind& kind, const Key& key,
+                                   const Preconditions& expected) = 0;
 };
 
 }  // namespace lockstep::kube

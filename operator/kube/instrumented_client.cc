@@ -104,15 +104,16 @@ absl::StatusOr<Object> InstrumentedClient::UpdateStatus(const Kind& kind, const 
                   [&] { return client_.UpdateStatus(kind, object); });
 }
 
-absl::Status InstrumentedClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
+absl::Status InstrumentedClient::Delete(const Kind& kind, const Key& key,
+                                        const Preconditions& expected) {
   return Observed(Verb::kDelete, kind, key.namespace_name,
-                  [&] { return client_.Delete(kind, key, uid); });
+                  [&] { return client_.Delete(kind, key, expected); });
 }
 
 absl::Status InstrumentedClient::ForceDelete(const Kind& kind, const Key& key,
-                                             const std::string& uid) {
+                                             const Preconditions& expected) {
   return Observed(Verb::kDelete, kind, key.namespace_name,
-                  [&] { return client_.ForceDelete(kind, key, uid); });
+                  [&] { return client_.ForceDelete(kind, key, expected); });
 }
 
 }  // namespace lockstep::kube

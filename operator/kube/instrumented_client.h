@@ -40,8 +40,9 @@ class InstrumentedClient final : public Client {
   absl::StatusOr<Object> Create(const Kind& kind, const Object& object) override;
   absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override;
   absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) override;
-  absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) override;
-  absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) override;
+  absl::Status Delete(const Kind& kind, const Key& key, const Preconditions& expected) override;
+  absl::Status ForceDelete(const Kind& kind, const Key& key,
+                           const Preconditions& expected) override;
 
  private:
   template <typename Call>

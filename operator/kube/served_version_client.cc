@@ -108,15 +108,16 @@ absl::StatusOr<Object> ServedVersionClient::UpdateStatus(const Kind& kind, const
                       [&](const Kind& its) { return client_.UpdateStatus(its, object); });
 }
 
-absl::Status ServedVersionClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
+absl::Status ServedVersionClient::Delete(const Kind& kind, const Key& key,
+                                         const Preconditions& expected) {
   return InServedVersion(kind,
-                         [&](const Kind& served) { return client_.Delete(served, key, uid); });
+                         [&](const Kind& served) { return client_.Delete(served, key, expected); });
 }
 
 absl::Status ServedVersionClient::ForceDelete(const Kind& kind, const Key& key,
-                                              const std::string& uid) {
-  return InServedVersion(kind,
-                         [&](const Kind& served) { return client_.ForceDelete(served, key, uid); });
+                                              const Preconditions& expected) {
+  return InServedVersion(
+      kind, [&](const Kind& served) { return client_.ForceDelete(served, key, expected); });
 }
 
 }  // namespace lockstep::kube

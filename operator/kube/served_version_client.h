@@ -38,8 +38,9 @@ class ServedVersionClient final : public Client {
   // Unavailable if the object exists and its version is no longer served: read it again.
   absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override;
   absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) override;
-  absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) override;
-  absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) override;
+  absl::Status Delete(const Kind& kind, const Key& key, const Preconditions& expected) override;
+  absl::Status ForceDelete(const Kind& kind, const Key& key,
+                           const Preconditions& expected) override;
 
  private:
   // Calls call(kind) with the version that is served.

@@ -29,6 +29,12 @@ absl::Status OtherUid(const std::string& where, const Object& object, const std:
       fmt::format("{}: the object's uid is {}, not {}", where, kube::Uid(object), uid));
 }
 
+absl::Status OtherVersion(const std::string& where, const Object& object,
+                          const std::string& version) {
+  return absl::AbortedError(fmt::format("{}: the object is at version {}, the write is for {}",
+                                        where, kube::ResourceVersion(object), version));
+}
+
 WatchEvent Bookmark(const Kind& kind, std::uint64_t version) {
   return {WatchEvent::Type::kBookmark,
           {{"apiVersion", kind.ApiVersion()},
@@ -105,10 +111,7 @@ absl::StatusOr<StoredObject> MemoryClient::FindForWrite(const Kind& kind, const 
   if (stored == nullptr) return NoSuchObject(where);
   const std::string uid = kube::Uid(object);
   if (!uid.empty() && uid != kube::Uid(*stored)) return OtherUid(where, *stored, uid);
-  if (version != kube::ResourceVersion(*stored)) {
-    return absl::AbortedError(fmt::format("{}: the object is at version {}, the write is for {}",
-                                          where, kube::ResourceVersion(*stored), version));
-  }
+  if (version != kube::ResourceVersion(*stored)) return OtherVersion(where, *stored, version);
   return stored;
 }
 
@@ -132,24 +135,31 @@ absl::StatusOr<Object> MemoryClient::UpdateStatus(const Kind& kind, const Object
   return *store_.Put(MemoryStore::ResourceOf(kind), std::move(updated));
 }
 
-absl::Status MemoryClient::CheckDelete(const Kind& kind, const Key& key, const std::string& uid) {
+absl::Status MemoryClient::CheckDelete(const Kind& kind, const Key& key,
+                                       const Preconditions& expected) {
   const std::string where = DescribeCall("delete", kind, key);
   const StoredObject stored = store_.Find(MemoryStore::ResourceOf(kind), key);
   if (stored == nullptr) return NoSuchObject(where);
+  const auto& [uid, version] = expected;
   if (!uid.empty() && uid != kube::Uid(*stored)) return OtherUid(where, *stored, uid);
+  if (!version.empty() && version != kube::ResourceVersion(*stored)) {
+    return OtherVersion(where, *stored, version);
+  }
   return absl::OkStatus();
 }
 
-absl::Status MemoryClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
+absl::Status MemoryClient::Delete(const Kind& kind, const Key& key,
+                                  const kube::Preconditions& expected) {
   const std::lock_guard lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckDelete(kind, key, uid));
+  LOCKSTEP_RETURN_IF_ERROR(CheckDelete(kind, key, expected));
   store_.Delete(MemoryStore::ResourceOf(kind), key);
   return absl::OkStatus();
 }
 
-absl::Status MemoryClient::ForceDelete(const Kind& kind, const Key& key, const std::string& uid) {
+absl::Status MemoryClient::ForceDelete(const Kind& kind, const Key& key,
+                                       const kube::Preconditions& expected) {
   const std::lock_guard lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckDelete(kind, key, uid));
+  LOCKSTEP_RETURN_IF_ERROR(CheckDelete(kind, key, expected));
   store_.DeleteNow(MemoryStore::ResourceOf(kind), key);
   return absl::OkStatus();
 }

@@ -52,9 +52,9 @@ class MemoryClient final : public kube::Client {
   absl::StatusOr<kube::Object> UpdateStatus(const kube::Kind& kind,
                                             const kube::Object& object) override;
   absl::Status Delete(const kube::Kind& kind, const kube::Key& key,
-                      const std::string& uid) override;
+                      const kube::Preconditions& expected) override;
   absl::Status ForceDelete(const kube::Kind& kind, const kube::Key& key,
-                           const std::string& uid) override;
+                           const kube::Preconditions& expected) override;
 
   // The kubelet confirms that the processes of a pod that is being deleted are gone. NotFound if
   // there is no such pod.
@@ -68,7 +68,8 @@ class MemoryClient final : public kube::Client {
   // These require mutex_.
   absl::StatusOr<StoredObject> FindForWrite(const kube::Kind& kind, const char* verb,
                                             const kube::Object& object);
-  absl::Status CheckDelete(const kube::Kind& kind, const kube::Key& key, const std::string& uid);
+  absl::Status CheckDelete(const kube::Kind& kind, const kube::Key& key,
+                           const kube::Preconditions& expected);
   std::vector<kube::WatchEvent> Present(const kube::Kind& kind, const ObjectFilter& filter);
 
   void CollectorLoop(std::stop_token stop);

@@ -163,12 +163,14 @@ absl::StatusOr<Object> FaultClient::UpdateStatus(const Kind& kind, const Object&
                [&] { return store_.UpdateStatus(kind, object); });
 }
 
-absl::Status FaultClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
-  return FatedDelete(kind, key, [&] { return store_.Delete(kind, key, uid); });
+absl::Status FaultClient::Delete(const Kind& kind, const Key& key,
+                                 const kube::Preconditions& expected) {
+  return FatedDelete(kind, key, [&] { return store_.Delete(kind, key, expected); });
 }
 
-absl::Status FaultClient::ForceDelete(const Kind& kind, const Key& key, const std::string& uid) {
-  return FatedDelete(kind, key, [&] { return store_.ForceDelete(kind, key, uid); });
+absl::Status FaultClient::ForceDelete(const Kind& kind, const Key& key,
+                                      const kube::Preconditions& expected) {
+  return FatedDelete(kind, key, [&] { return store_.ForceDelete(kind, key, expected); });
 }
 
 absl::Status FaultClient::FatedDelete(const Kind& kind, const Key& key,

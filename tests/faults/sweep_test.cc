@@ -142,7 +142,7 @@ class Life {
     const auto pod = store_.Get(kube::kPodKind, key);
     lost_ = pod.ok();
     if (!lost_) return;
-    (void)store_.Delete(kube::kPodKind, key, "");
+    (void)store_.Delete(kube::kPodKind, key, {});
     (void)store_.ConfirmDeleted(key, kube::Uid(*pod));
   }
 

@@ -222,7 +222,7 @@ TEST_F(JobOnRealServerTest, AJobDeletedWhileItRunsLeavesNoTrouble) {
   Submit(Job("j").Workers(2));
   Submit(Job("other").Workers(1));
   ASSERT_TRUE(Reaches("j", "Running"));
-  ASSERT_TRUE(client_->Delete(kTrainingJobKind, {namespace_, "j"}, "").ok());
+  ASSERT_TRUE(client_->Delete(kTrainingJobKind, {namespace_, "j"}, {}).ok());
   kubelet_->FinishAll();
   ASSERT_TRUE(Reaches("other", "Succeeded"));
   // Its pods have an owner that is gone: the collector's, who does not run here.

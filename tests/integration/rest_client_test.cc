@@ -118,7 +118,7 @@ TEST(RealServerTest, APodReadsAlikeInBothEncodings) {
   pod["status"] = StatusWithEveryField();
   const auto updated = client->UpdateStatus(kPodKind, pod);
   ASSERT_TRUE(updated.ok()) << updated.status();
-  ASSERT_TRUE(client->Delete(kPodKind, {space, "p"}, "").ok());          // waits for its kubelet
+  ASSERT_TRUE(client->Delete(kPodKind, {space, "p"}, {}).ok());          // waits for its kubelet
   const auto whole = client->List(kPodKind, {.namespace_name = space});  // as JSON
   ASSERT_TRUE(whole.ok()) << whole.status();
   ASSERT_EQ(whole->items.size(), 1U);

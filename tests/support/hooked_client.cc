@@ -99,7 +99,7 @@ void HookedClient::Modify(const Kind& kind, const Key& key,
 }
 
 void HookedClient::Remove(const Kind& kind, const Key& key) {
-  server_.ForceDelete(kind, key, "").IgnoreError();  // NotFound
+  server_.ForceDelete(kind, key, {}).IgnoreError();  // NotFound
 }
 
 void HookedClient::SetScheduler(std::function<std::string(const Object& pod)> node_of) {
@@ -192,17 +192,19 @@ absl::StatusOr<Object> HookedClient::UpdateStatus(const Kind& kind, const Object
   return updated;
 }
 
-absl::Status HookedClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
+absl::Status HookedClient::Delete(const Kind& kind, const Key& key,
+                                  const kube::Preconditions& expected) {
   const Call call{"delete", kind.kind, key.name};
   LOCKSTEP_RETURN_IF_ERROR(Begin(call));
-  LOCKSTEP_RETURN_IF_ERROR(server_.Delete(kind, key, uid));
+  LOCKSTEP_RETURN_IF_ERROR(server_.Delete(kind, key, expected));
   return End(call);
 }
 
-absl::Status HookedClient::ForceDelete(const Kind& kind, const Key& key, const std::string& uid) {
+absl::Status HookedClient::ForceDelete(const Kind& kind, const Key& key,
+                                       const kube::Preconditions& expected) {
   const Call call{"force-delete", kind.kind, key.name};
   LOCKSTEP_RETURN_IF_ERROR(Begin(call));
-  LOCKSTEP_RETURN_IF_ERROR(server_.ForceDelete(kind, key, uid));
+  LOCKSTEP_RETURN_IF_ERROR(server_.ForceDelete(kind, key, expected));
   return End(call);
 }
 

@@ -76,9 +76,9 @@ class HookedClient final : public kube::Client {
   absl::StatusOr<kube::Object> UpdateStatus(const kube::Kind& kind,
                                             const kube::Object& object) override;
   absl::Status Delete(const kube::Kind& kind, const kube::Key& key,
-                      const std::string& uid) override;
+                      const kube::Preconditions& expected) override;
   absl::Status ForceDelete(const kube::Kind& kind, const kube::Key& key,
-                           const std::string& uid) override;
+                           const kube::Preconditions& expected) override;
 
  private:
   absl::Status Begin(Call call);

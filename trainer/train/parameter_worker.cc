@@ -247,7 +247,8 @@ int RunParameterWorker(const Identity& identity, TrainLoop& loop) {
   }
   const LoopOutcome outcome = worker->Run();
   worker.reset();  // hangs up: the servers wait for that
-  if (owns && outcome.end != LoopEnd::kDone) loop.reporter.Flush(loop.state);
+  const bool has_state = loop.state.step >= 0;
+  if (owns && has_state && outcome.end != LoopEnd::kDone) loop.reporter.Flush(loop.state);
   const int exit_code = ExitCodeOfEnd(outcome);
   if (exit_code == api::kExitDone || exit_code == api::kExitPreempted) {
     loop.reporter.LeaveMessage();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -135,6 +136,13 @@ void ReadLossScale(const nlohmann::json& json, LossScale& scale) {
   if (written != LossScale{}) scale = written;
 }
 
+// Returns infinity for null, as JSON saves it: the absolute errors of labels of 1e38 have such a
+// sum in a step whose loss and gradients are finite.
+double SumOf(const nlohmann::json& json, const char* name) {
+  const nlohmann::json& sum = json.at(name);
+  return sum.is_null() ? std::numeric_limits<double>::infinity() : sum.get<double>();
+}
+
 // Old checkpoints hold null for an evaluation that gave NaN, which JSON lacks; it is evaluated
 // again.
 void ReadEvaluation(const nlohmann::json& json, RunState& state) {
@@ -228,8 +236,8 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
   try {
     json.at("step").get_to(state.step);
     json.at("examples").get_to(state.sums.examples);
-    json.at("loss").get_to(state.sums.loss);
-    json.at("correct").get_to(state.sums.correct);
+    state.sums.loss = SumOf(json, "loss");
+    state.sums.correct = SumOf(json, "correct");
     json.at("ledger").get_to(ledger);
     ReadEvaluation(json, state);
     state.skipped_steps = json.value("skippedSteps", state.skipped_steps);

@@ -76,12 +76,13 @@ absl::Status OfCheckpoint(const Snapshot& snapshot, const absl::Status& status) 
 // The samples that a run takes next follow from its step: with another one than the checkpoint's,
 // samples would be left out or used twice.
 absl::StatusOr<RunState> RunStateOf(const Snapshot& snapshot) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const RunState state, RunStateFromJson(snapshot.state.value(
-                                                      "run", nlohmann::json::object())));
-  if (state.step == snapshot.step) return state;
+  absl::StatusOr<RunState> state =
+      RunStateFromJson(snapshot.state.value("run", nlohmann::json::object()));
+  if (!state.ok()) return OfCheckpoint(snapshot, state.status());
+  if (state->step == snapshot.step) return state;
   return OfCheckpoint(snapshot,
                       absl::DataLossError(fmt::format(
-                          "its run state is of step {}, expected the same step", state.step)));
+                          "its run state is of step {}, expected the same step", state->step)));
 }
 
 std::string DigestText(std::uint64_t digest) {
@@ -113,13 +114,16 @@ absl::Status TakePosition(const Snapshot& snapshot, const Session& session, RunS
     state.left_out_steps += left;
     state.ledger.AbandonEpoch();
   }
+  const char* of_epoch = "";  // none is in progress
+  if (state.step > snapshot.step) {
+    of_epoch = "the rest of its epoch is left out, and ";
+  } else if (done > 0) {
+    of_epoch = "the epoch that it is in may leave some out or use some twice, and ";
+  }
   LogWarning(
-      state.step > snapshot.step
-          ? "the training samples are not those of the checkpoint: the rest of its epoch is left "
-            "out, and samples that are held out now may have been trained on"
-          : "the training samples are not those of the checkpoint: the epoch that it is in may "
-            "leave some out or use some twice, and samples that are held out now may have been "
-            "trained on",
+      fmt::format("the training samples are not those of the checkpoint: {}samples that are held "
+                  "out now may have been trained on",
+                  of_epoch),
       {{"checkpointStep", snapshot.step},
        {"step", state.step},
        {"checkpointExamples", examples},

@@ -236,8 +236,9 @@ TrainLoop::Ended TrainLoop::CheckParameters() {
   if (finite) return std::nullopt;
   return LoopOutcome{LoopEnd::kDiverged,
                      absl::OutOfRangeError(fmt::format(
-                         "step {}: found parameters or optimizer state that are not finite; lower "
-                         "spec.training.optimizer.learningRate",
+                         "step {}: found parameters, running statistics or optimizer state that "
+                         "are not finite; lower spec.training.optimizer.learningRate, or look for "
+                         "samples with huge values",
                          state.step))};
 }
 

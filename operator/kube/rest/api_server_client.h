@@ -40,8 +40,9 @@ class ApiServerClient final : public RestClient {
   absl::StatusOr<Object> Create(const Kind& kind, const Object& object) override;
   absl::StatusOr<Object> Update(const Kind& kind, const Object& object) override;
   absl::StatusOr<Object> UpdateStatus(const Kind& kind, const Object& object) override;
-  absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) override;
-  absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) override;
+  absl::Status Delete(const Kind& kind, const Key& key, const Preconditions& expected) override;
+  absl::Status ForceDelete(const Kind& kind, const Key& key,
+                           const Preconditions& expected) override;
   absl::Status ReadPodLog(const Key& pod, const PodLogOptions& options, std::stop_token stop,
                           const std::function<void(const std::string& text)>& on_text) override;
   absl::StatusOr<std::string> GetFromPod(const Key& pod, int port, const std::string& path,

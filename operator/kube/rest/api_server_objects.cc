@@ -36,12 +36,17 @@ const FieldMask& MetadataAlone() {
   return mask;
 }
 
-Object DeleteOptions(const std::string& uid) {
+Object DeleteOptions(const Preconditions& expected) {
   Object options = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
   // The garbage collector deletes dependents in the background; otherwise batch/v1 Jobs would
   // keep their pods.
   options["propagationPolicy"] = "Background";
-  if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
+  Object preconditions = Object::object();
+  if (!expected.uid.empty()) preconditions["uid"] = expected.uid;
+  if (!expected.resource_version.empty()) {
+    preconditions["resourceVersion"] = expected.resource_version;
+  }
+  if (!preconditions.empty()) options["preconditions"] = std::move(preconditions);
   return options;
 }
 
@@ -78,13 +83,14 @@ absl::StatusOr<Object> ApiServerClient::UpdateStatus(const Kind& kind, const Obj
   return Put("update status of", kind, object, "/status");
 }
 
-absl::Status ApiServerClient::Delete(const Kind& kind, const Key& key, const std::string& uid) {
-  return DeleteWith(DeleteOptions(uid), kind, key);
+absl::Status ApiServerClient::Delete(const Kind& kind, const Key& key,
+                                     const Preconditions& expected) {
+  return DeleteWith(DeleteOptions(expected), kind, key);
 }
 
 absl::Status ApiServerClient::ForceDelete(const Kind& kind, const Key& key,
-                                          const std::string& uid) {
-  Object options = DeleteOptions(uid);
+                                          const Preconditions& expected) {
+  Object options = DeleteOptions(expected);
   options["gracePeriodSeconds"] = 0;
   return DeleteWith(options, kind, key);
 }

@@ -248,6 +248,21 @@ TEST(ClocksTest, AClockThatWasBehindWhenAJobEndedMakesItNoOlder) {
   EXPECT_FALSE(world.Job());
 }
 
+// A watch may be silent for minutes, or the operator's thread late.
+TEST(ClocksTest, AJobWhoseTimeToLiveWasJustTakenAwayIsKept) {
+  World world(Job("j").Workers(1).TtlSecondsAfterFinished(50).Build());
+  world.Settle();
+  world.SetPod("j-worker-0", "Succeeded");
+  world.Settle();
+  world.client.Modify(kTrainingJobKind, world.key, [](kube::Object& job) {
+    job["spec"]["runPolicy"].erase("ttlSecondsAfterFinished");
+  });
+  world.clock.Advance(seconds(50));
+  EXPECT_TRUE(world.Reconcile().ok()) << "from the cache, which has not seen the change";
+  world.Settle();
+  EXPECT_TRUE(world.Job());
+}
+
 TEST(ClocksTest, ATrainersClockThatIsAheadDelaysNoEndOfAJobWithAnEvaluator) {
   api::TrainingSpec training = testing::MnistTraining();
   training.checkpoint.directory = "/checkpoints";
@@ -276,7 +291,7 @@ TEST(ClocksTest, AClockThatIsSetForwardShortensNoGracePeriod) {
   world.Settle();
   for (const char* pod : {"j-worker-0", "j-worker-1"}) world.SetPod(pod, "Running");
   world.Settle();
-  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, {}).ok());
   world.Settle();
   world.clock.Step(std::chrono::hours(1));
   world.Settle();
@@ -322,7 +337,7 @@ TEST(ClocksTest, AClockThatIsSetForwardSplitsNoIncident) {
   for (const char* pod : {"j-worker-0", "j-worker-1", "j-worker-2"}) world.SetPod(pod, "Running");
   world.Settle();
   for (const char* pod : {"j-worker-1", "j-worker-2"}) {
-    ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", pod}, "").ok());
+    ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", pod}, {}).ok());
     world.Settle();
     world.clock.Step(std::chrono::minutes(1));
   }

@@ -387,7 +387,7 @@ class Chaos {
     if (fate == 2) Evict(pod);
     if (fate == 3) world_.client.Remove(kube::kPodKind, kube::KeyOf(pod));  // gone without a trace
     if (fate == 4) {
-      (void)world_.client.Delete(kube::kPodKind, kube::KeyOf(pod), "");  // drained
+      (void)world_.client.Delete(kube::kPodKind, kube::KeyOf(pod), {});  // drained
     }
   }
 

@@ -116,7 +116,7 @@ TEST_F(GuardsTest, ThePodsMountTheSecretAndItHoldsTheJobsToken) {
 TEST_F(GuardsTest, AReplacedPodFindsThemEvenIfSomebodyHasDeletedThem) {
   world.Settle();
   const std::string name = TokenSecretName(*world.Job(), false);
-  ASSERT_TRUE(world.client.Delete(kube::kSecretKind, {"default", name}, "").ok());
+  ASSERT_TRUE(world.client.Delete(kube::kSecretKind, {"default", name}, {}).ok());
   world.client.Remove(kube::kPodKind, {"default", "j-worker-1"});
   world.Settle();
   EXPECT_THAT(world.Pods(), SizeIs(2));
@@ -313,7 +313,7 @@ TEST(TrainerImageTest, APodThatIsReplacedAfterAnUpgradeHasItsPeersTrainer) {
   const auto lose = [&world](const char* pod) {
     const kube::Key key{"default", pod};
     const std::string uid = kube::Uid(*world.client.Get(kube::kPodKind, key));
-    ASSERT_TRUE(world.client.ForceDelete(kube::kPodKind, key, uid).ok());
+    ASSERT_TRUE(world.client.ForceDelete(kube::kPodKind, key, {.uid = uid}).ok());
     world.SyncAll();
     world.Settle();
     world.SetPod(pod, "Running");
@@ -349,7 +349,7 @@ TEST(TrainerImageTest, PodsThatAskForGpusHaveTheImageForThem) {
   world.RestartOperator({.trainer_images = {"trainer:2", "trainer:2-cuda"}});
   const kube::Key key{"default", "j-chief-0"};
   const std::string uid = kube::Uid(*world.client.Get(kube::kPodKind, key));
-  ASSERT_TRUE(world.client.ForceDelete(kube::kPodKind, key, uid).ok());
+  ASSERT_TRUE(world.client.ForceDelete(kube::kPodKind, key, {.uid = uid}).ok());
   world.SyncAll();
   world.Settle();
   EXPECT_EQ(image("j-chief-0"), "trainer:1-cuda") << "the worker's version, of the other kind";

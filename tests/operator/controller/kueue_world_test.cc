@@ -326,7 +326,7 @@ TEST(KueueWorldTest, AJobEndsAlthoughItsFlavorCannotBeRead) {
   world.SetPod("j-worker-0", "Running");
   world.SetPod("j-worker-1", "Running");
   world.Settle();
-  ASSERT_TRUE(world.client.Delete(kFlavorKind, {"", "gpu"}, "").ok());
+  ASSERT_TRUE(world.client.Delete(kFlavorKind, {"", "gpu"}, {}).ok());
   world.RestartOperator();  // what it has read is forgotten
   world.SetPod("j-worker-0", "Succeeded");
   world.Settle();
@@ -544,7 +544,7 @@ TEST(KueueWorldTest, AJobWhoseWorkloadIsDeletedAsksAgainForAllOfItsWorkers) {
     World& world = *running;
     ASSERT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 2);
     if (is_suspended) world.SetSuspend(true);
-    ASSERT_TRUE(world.client.Delete(kWorkloadKind, {"default", "trainingjob-j"}, "").ok());
+    ASSERT_TRUE(world.client.Delete(kWorkloadKind, {"default", "trainingjob-j"}, {}).ok());
     world.Settle();
     EXPECT_TRUE(world.Job()->spec.suspend);
     EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 4);
@@ -575,7 +575,7 @@ TEST(KueueWorldTest, ANumberThatAUserSetsAfterTheOperatorDeletedTheWorkloadStays
     if (by_operator) {
       scale(6);
     } else {
-      ASSERT_TRUE(world.client.Delete(kWorkloadKind, {"default", "trainingjob-j"}, "").ok());
+      ASSERT_TRUE(world.client.Delete(kWorkloadKind, {"default", "trainingjob-j"}, {}).ok());
       ReconcileForAMinute(world);
       EXPECT_EQ(world.Job()->spec.replica_specs.at(Role::kWorker).replicas, 8);
     }

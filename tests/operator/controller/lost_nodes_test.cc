@@ -189,7 +189,7 @@ TEST(LostNodesTest, ADrainedNodesPodsAreReplacedAtOnceThoughSeenOneByOne) {
   world.Settle();
   for (int i = 1; i < 8; ++i) {
     const kube::Key pod{"default", "j-worker-" + std::to_string(i)};
-    ASSERT_TRUE(world.client.Delete(kube::kPodKind, pod, "").ok());
+    ASSERT_TRUE(world.client.Delete(kube::kPodKind, pod, {}).ok());
     world.clock.Advance(milliseconds(300));
     world.Settle();
   }
@@ -208,7 +208,7 @@ TEST(LostNodesTest, APodOnALostNodeIsReplacedByForce) {
   world.SetPod("j-worker-0", "Running");
   world.SetPod("j-worker-1", "Running");
   world.Settle();
-  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, {}).ok());
   world.Settle();
   EXPECT_EQ(world.Job()->status.restarts.disruption, 1);
   EXPECT_EQ(world.client.Count("force-delete", "Pod"), 0) << "its grace period is respected";

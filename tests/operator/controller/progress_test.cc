@@ -404,7 +404,7 @@ TEST(ProgressTest, AJobThatANamesakeReplacesIsNotAskedForProgressAnyMore) {
   const std::string uid = world.Job()->metadata.uid;
   ASSERT_EQ(world.progress.asked.job_uid, uid);
   // The operator sees neither moment alone.
-  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, "").ok());
+  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, {}).ok());
   ASSERT_TRUE(
       world.client
           .Create(kTrainingJobKind, api::TrainingJobToJson(Job("j").Workers(1).Training().Build()))

@@ -79,7 +79,7 @@ TEST(ReconcilerTest, OfADeletedJobNoEventIsRemembered) {
   const int before = world.client.Count("create", "Event");
   record();
   EXPECT_EQ(world.client.Count("create", "Event"), before) << "it counts up the first";
-  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, job.uid).ok());
+  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, {.uid = job.uid}).ok());
   world.SyncAll();
   ASSERT_TRUE(world.Reconcile().ok());
   record();

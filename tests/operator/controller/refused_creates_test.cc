@@ -64,7 +64,7 @@ TEST(RefusedCreatesTest, AJobThatHasRunOutlivesAReplacementThatTheServerFindsInv
   world.Settle();
   for (const char* name : {"j-worker-0", "j-worker-1"}) world.SetPod(name, "Running");
   world.Settle();
-  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, {}).ok());
   RefusePods(world, absl::InvalidArgumentError("create pods j-worker-1: Pod is invalid"));
   for (int i = 0; i < 10; ++i) {
     world.SyncAll();
@@ -255,7 +255,7 @@ TEST(RefusedCreatesTest, ARefusedEvaluatorDelaysNoOtherRole) {
   reconcile();
   ASSERT_THAT(world.Pods(), SizeIs(2));
   const int tried = world.client.Count("create", "Pod");
-  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, "").ok());
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-worker-1"}, {}).ok());
   reconcile();
   EXPECT_THAT(world.Pods(), SizeIs(2)) << "the Evaluator's back-off is not the workers'";
   EXPECT_EQ(world.client.Count("create", "Pod"), tried + 1);

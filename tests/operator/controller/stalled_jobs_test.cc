@@ -270,7 +270,7 @@ TEST_F(ReportingTest, NothingIsExpectedFromAProgramThatReportsElsewhere) {
   elsewhere.progress_url = "http://op2";
   Restart(elsewhere);
   EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
-  ASSERT_TRUE(world_.client.Delete(kube::kSecretKind, testing::kOperatorKey, "").ok());
+  ASSERT_TRUE(world_.client.Delete(kube::kSecretKind, testing::kOperatorKey, {}).ok());
   Restart();
   EXPECT_EQ(AttemptAfter(std::chrono::hours(1)), 0);
   Report(2);

@@ -277,7 +277,7 @@ TEST(HelperWorldTest, OneThatEndsWhileItsPodIsDeletedStartsAgain) {
     world.client.SetScheduler([](const kube::Object&) { return "node"; });
     StartAll(world);
     world.SetPod("j-ps-0", "Succeeded");
-    ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-ps-0"}, "").ok());
+    ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-ps-0"}, {}).ok());
     for (int look = 0; look < 2; ++look) {
       world.Settle();
       world.clock.Advance(std::chrono::minutes(1));  // counts are written now and then
@@ -298,7 +298,7 @@ TEST(HelperWorldTest, OneThatEndsWhileItsPodIsDeletedIsStillAwaited) {
   world.SetPod("j-ps-1", "Succeeded");
   world.Settle();
   world.SetPod("j-ps-0", "Succeeded");
-  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-ps-0"}, "").ok());
+  ASSERT_TRUE(world.client.Delete(kube::kPodKind, {"default", "j-ps-0"}, {}).ok());
   world.Settle();
   EXPECT_THAT(world.Job()->status.started_roles, IsEmpty());
   Remove(world, "j-ps-0");

@@ -45,7 +45,7 @@ TEST_F(InstrumentedClientTest, EveryCallIsReportedWithItsResultAndPassedOn) {
   EXPECT_EQ(client.List(kPodKind, {})->items.size(), 1u);
   const auto changed = client.Update(kPodKind, *made);
   EXPECT_TRUE(client.UpdateStatus(kPodKind, *changed).ok());
-  EXPECT_TRUE(client.Delete(kPodKind, {"n", "a"}, "").ok());
+  EXPECT_TRUE(client.Delete(kPodKind, {"n", "a"}, {}).ok());
   EXPECT_THAT(journal.lines,
               ElementsAre("create pods in 'n' OK", "create pods in 'n' ALREADY_EXISTS",
                           "get pods in 'n' OK", "list pods in '' OK", "update pods in 'n' OK",

@@ -52,11 +52,12 @@ class TreeServer final : public Client {
         [&] { return store.Update(kind, object); },  // the store knows no status of trees
         &object);
   }
-  absl::Status Delete(const Kind& kind, const Key& key, const std::string& uid) override {
-    return Answered(kind, "delete", [&] { return store.Delete(kind, key, uid); });
+  absl::Status Delete(const Kind& kind, const Key& key, const Preconditions& expected) override {
+    return Answered(kind, "delete", [&] { return store.Delete(kind, key, expected); });
   }
-  absl::Status ForceDelete(const Kind& kind, const Key& key, const std::string& uid) override {
-    return Answered(kind, "force-delete", [&] { return store.ForceDelete(kind, key, uid); });
+  absl::Status ForceDelete(const Kind& kind, const Key& key,
+                           const Preconditions& expected) override {
+    return Answered(kind, "force-delete", [&] { return store.ForceDelete(kind, key, expected); });
   }
 
   std::set<std::string> versions;
@@ -137,8 +138,8 @@ TEST_F(ServedVersionClientTest, WhicheverCallIsTheFirstAfterAnUpgradeNoticesIt) 
             });
         return has_seen ? end : absl::InternalError("no event");
       },
-      [&] { return client.Delete(kOak, {"n", "two"}, ""); },
-      [&] { return client.ForceDelete(kOak, kOne, ""); },
+      [&] { return client.Delete(kOak, {"n", "two"}, {}); },
+      [&] { return client.ForceDelete(kOak, kOne, {}); },
   };
   Serve({"v1"});
   ASSERT_TRUE(client.Create(kOak, Oak()).ok());
@@ -177,7 +178,7 @@ TEST_F(ServedVersionClientTest, AnUpdateInAVersionThatIsServedNoMoreIsNotTakenFo
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("trees.example.com/v1"));
   }
-  ASSERT_TRUE(client.Delete(kOak, kOne, "").ok());
+  ASSERT_TRUE(client.Delete(kOak, kOne, {}).ok());
   EXPECT_TRUE(absl::IsNotFound(client.UpdateStatus(kOak, *old).status())) << "it is deleted";
 }
 

@@ -42,7 +42,7 @@ TEST_P(ClientConformanceTest, GenerateNameMakesDistinctNames) {
 
 TEST_P(ClientConformanceTest, GetAndDeleteOfNothingAreNotFound) {
   EXPECT_TRUE(absl::IsNotFound(client_->Get(kConfigKind, KeyIn("no")).status()));
-  EXPECT_TRUE(absl::IsNotFound(client_->Delete(kConfigKind, KeyIn("no"), "")));
+  EXPECT_TRUE(absl::IsNotFound(client_->Delete(kConfigKind, KeyIn("no"), {})));
 }
 
 TEST_P(ClientConformanceTest, CreateDropsStatusAndUpdateLeavesItAlone) {
@@ -94,8 +94,22 @@ TEST_P(ClientConformanceTest, AWriteThatChangesNothingKeepsTheVersion) {
 
 TEST_P(ClientConformanceTest, DeleteChecksTheUid) {
   const Object created = MustCreate(kConfigKind, Config("a"));
-  EXPECT_TRUE(absl::IsAborted(client_->Delete(kConfigKind, KeyIn("a"), "another-uid")));
-  EXPECT_TRUE(client_->Delete(kConfigKind, KeyIn("a"), kube::Uid(created)).ok());
+  EXPECT_TRUE(absl::IsAborted(client_->Delete(kConfigKind, KeyIn("a"), {.uid = "another-uid"})));
+  EXPECT_TRUE(client_->Delete(kConfigKind, KeyIn("a"), {.uid = kube::Uid(created)}).ok());
+  EXPECT_TRUE(absl::IsNotFound(client_->Get(kConfigKind, KeyIn("a")).status()));
+}
+
+TEST_P(ClientConformanceTest, DeleteChecksTheVersion) {
+  const Object created = MustCreate(kConfigKind, Config("a"));
+  Object changed = created;
+  changed["data"]["value"] = "2";
+  changed = *client_->Update(kConfigKind, changed);
+  const auto expecting = [](const Object& object) {
+    return kube::Preconditions{.uid = kube::Uid(object),
+                               .resource_version = kube::ResourceVersion(object)};
+  };
+  EXPECT_TRUE(absl::IsAborted(client_->Delete(kConfigKind, KeyIn("a"), expecting(created))));
+  EXPECT_TRUE(client_->Delete(kConfigKind, KeyIn("a"), expecting(changed)).ok());
   EXPECT_TRUE(absl::IsNotFound(client_->Get(kConfigKind, KeyIn("a")).status()));
 }
 
@@ -103,7 +117,7 @@ TEST_P(ClientConformanceTest, AFinalizerHoldsADeletedObject) {
   Object object = Config("a");
   object["metadata"]["finalizers"] = {"example.com/hold"};
   MustCreate(kConfigKind, object);
-  ASSERT_TRUE(client_->Delete(kConfigKind, KeyIn("a"), "").ok());
+  ASSERT_TRUE(client_->Delete(kConfigKind, KeyIn("a"), {}).ok());
   auto held = client_->Get(kConfigKind, KeyIn("a"));
   ASSERT_TRUE(held.ok());
   EXPECT_TRUE(kube::IsBeingDeleted(*held));
@@ -149,7 +163,7 @@ TEST_P(ClientConformanceTest, WatchGoesOnFromAList) {
   WatchRecorder watch(*client_, kConfigKind, WatchOf(namespace_, page->resource_version));
   object["data"]["value"] = "2";
   ASSERT_TRUE(client_->Update(kConfigKind, object).ok());
-  ASSERT_TRUE(client_->Delete(kConfigKind, KeyIn("a"), "").ok());
+  ASSERT_TRUE(client_->Delete(kConfigKind, KeyIn("a"), {}).ok());
   const auto events = watch.Await(3);
   ASSERT_EQ(events.size(), 3U);
   EXPECT_EQ(events[0].type, Type::kAdded);
@@ -191,7 +205,7 @@ TEST_P(ClientConformanceTest, ADeletedOwnersObjectsAreCollected) {
   MustCreate(kConfigKind, Owned(Config("other"), other));
   WatchRecorder watch(*client_, kConfigKind, WatchOf(namespace_));
   ASSERT_EQ(watch.Await(2).size(), 2U);
-  ASSERT_TRUE(client_->Delete(kWidgetKind, KeyIn("a"), "").ok());
+  ASSERT_TRUE(client_->Delete(kWidgetKind, KeyIn("a"), {}).ok());
   const auto events = watch.Await(3);
   ASSERT_EQ(events.size(), 3U);
   EXPECT_EQ(events[2].type, Type::kDeleted);
@@ -201,7 +215,7 @@ TEST_P(ClientConformanceTest, ADeletedOwnersObjectsAreCollected) {
 TEST_P(ClientConformanceTest, AnObjectOfADeadOwnerIsCollected) {
   if (!GetParam().collects_garbage) GTEST_SKIP() << "no collector runs beside this server";
   const Object job = MustCreate(kWidgetKind, Widget("a"));
-  ASSERT_TRUE(client_->Delete(kWidgetKind, KeyIn("a"), "").ok());
+  ASSERT_TRUE(client_->Delete(kWidgetKind, KeyIn("a"), {}).ok());
   const auto page = client_->List(kConfigKind, ListOf(namespace_));
   ASSERT_TRUE(page.ok());
   WatchRecorder watch(*client_, kConfigKind, WatchOf(namespace_, page->resource_version));
@@ -214,7 +228,7 @@ TEST_P(ClientConformanceTest, AnObjectOfADeadOwnerIsCollected) {
 
 TEST_P(ClientConformanceTest, APodOfNoNodeIsDeletedAtOnce) {
   MustCreate(kube::kPodKind, Pod("a"));
-  ASSERT_TRUE(client_->Delete(kube::kPodKind, KeyIn("a"), "").ok());
+  ASSERT_TRUE(client_->Delete(kube::kPodKind, KeyIn("a"), {}).ok());
   EXPECT_TRUE(absl::IsNotFound(client_->Get(kube::kPodKind, KeyIn("a")).status()));
 }
 
@@ -222,12 +236,13 @@ TEST_P(ClientConformanceTest, AForcedDeletionWaitsForNoKubelet) {
   Object pod = Pod("a");
   pod["spec"]["nodeName"] = "gone";
   pod = MustCreate(kube::kPodKind, pod);
-  ASSERT_TRUE(client_->Delete(kube::kPodKind, KeyIn("a"), kube::Uid(pod)).ok());
+  ASSERT_TRUE(client_->Delete(kube::kPodKind, KeyIn("a"), {.uid = kube::Uid(pod)}).ok());
   const auto dying = client_->Get(kube::kPodKind, KeyIn("a"));
   ASSERT_TRUE(dying.ok()) << dying.status();
   EXPECT_TRUE(kube::IsBeingDeleted(*dying));
-  EXPECT_TRUE(absl::IsAborted(client_->ForceDelete(kube::kPodKind, KeyIn("a"), "another-uid")));
-  ASSERT_TRUE(client_->ForceDelete(kube::kPodKind, KeyIn("a"), kube::Uid(pod)).ok());
+  EXPECT_TRUE(
+      absl::IsAborted(client_->ForceDelete(kube::kPodKind, KeyIn("a"), {.uid = "another-uid"})));
+  ASSERT_TRUE(client_->ForceDelete(kube::kPodKind, KeyIn("a"), {.uid = kube::Uid(pod)}).ok());
   EXPECT_TRUE(absl::IsNotFound(client_->Get(kube::kPodKind, KeyIn("a")).status()));
 }
 

@@ -45,7 +45,7 @@ TEST(MemoryClientTest, ABoundPodStaysUntilItsKubeletConfirms) {
   const auto pod = client.Create(kube::kPodKind, Pod("a"));
   ASSERT_TRUE(pod.ok());
   EXPECT_EQ((*pod)["spec"]["nodeName"], "local");
-  ASSERT_TRUE(client.Delete(kube::kPodKind, {"default", "a"}, "").ok());
+  ASSERT_TRUE(client.Delete(kube::kPodKind, {"default", "a"}, {}).ok());
   const auto dying = client.Get(kube::kPodKind, {"default", "a"});
   ASSERT_TRUE(dying.ok());
   EXPECT_TRUE(kube::IsBeingDeleted(*dying));
@@ -60,7 +60,7 @@ TEST(MemoryClientTest, AGracePeriodWithoutEndLiesInTheFuture) {
   Object pod = Pod("a");
   pod["spec"]["terminationGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::max();
   ASSERT_TRUE(client.Create(kube::kPodKind, pod).ok());
-  ASSERT_TRUE(client.Delete(kube::kPodKind, {"default", "a"}, "").ok());
+  ASSERT_TRUE(client.Delete(kube::kPodKind, {"default", "a"}, {}).ok());
   const Object dying = *client.Get(kube::kPodKind, {"default", "a"});
   const auto end =
       ParseRfc3339(dying["metadata"]["deletionTimestamp"].get_ref<const std::string&>());
@@ -73,7 +73,7 @@ TEST(MemoryClientTest, AnEndedPodIsDeletedAtOnce) {
   Object pod = *client.Create(kube::kPodKind, Pod("a"));
   pod["status"]["phase"] = "Succeeded";
   ASSERT_TRUE(client.UpdateStatus(kube::kPodKind, pod).ok());
-  ASSERT_TRUE(client.Delete(kube::kPodKind, {"default", "a"}, "").ok());
+  ASSERT_TRUE(client.Delete(kube::kPodKind, {"default", "a"}, {}).ok());
   EXPECT_TRUE(absl::IsNotFound(client.Get(kube::kPodKind, {"default", "a"}).status()));
 }
 
@@ -137,7 +137,7 @@ TEST(MemoryClientTest, AnObjectWithALivingOwnerLosesOnlyTheDeadOne) {
   ASSERT_TRUE(client.Create(kConfigKind, child).ok());
   WatchRecorder watch(client, kConfigKind, WatchOf(""));
   ASSERT_EQ(watch.Await(3).size(), 3U);
-  ASSERT_TRUE(client.Delete(kConfigKind, {"default", "dead"}, "").ok());
+  ASSERT_TRUE(client.Delete(kConfigKind, {"default", "dead"}, {}).ok());
   const auto events = watch.Await(5);
   ASSERT_EQ(events.size(), 5U);
   EXPECT_EQ(kube::Name(events[4].object), "child");
@@ -150,7 +150,7 @@ TEST(MemoryClientTest, EventsOfAllKindsComeInTheirOrder) {
   ASSERT_TRUE(client.Create(kConfigKind, Config("a")).ok());
   const std::string before = client.List(kConfigKind, ListOf(""))->resource_version;
   ASSERT_TRUE(client.Create(kube::kPodKind, Pod("b")).ok());
-  ASSERT_TRUE(client.Delete(kConfigKind, {"default", "a"}, "").ok());
+  ASSERT_TRUE(client.Delete(kConfigKind, {"default", "a"}, {}).ok());
   const auto events = client.EventsAfter(std::stoull(before));
   ASSERT_TRUE(events.ok()) << events.status();
   ASSERT_EQ(events->size(), 2U);

@@ -254,7 +254,7 @@ TEST_F(ConfigVolumeTest, ARemovedKeyIsGoneFromTheNextPodOfThatName) {
   ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"key", "1"}, {"old", ""}})).ok());
   const std::string folder = Fill(PodThatMounts("p", "a"));
   EXPECT_TRUE(std::filesystem::exists(folder + "/old"));
-  ASSERT_TRUE(client_.Delete(kConfigMapKind, {"default", "a"}, "").ok());
+  ASSERT_TRUE(client_.Delete(kConfigMapKind, {"default", "a"}, {}).ok());
   ASSERT_TRUE(client_.Create(kConfigMapKind, ConfigMap("a", {{"key", "2"}})).ok());
   EXPECT_EQ(Fill(PodThatMounts("p", "a")), folder);
   EXPECT_EQ(ReadTextFile(folder + "/key"), "2");

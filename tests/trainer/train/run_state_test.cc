@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -155,6 +156,14 @@ TEST(RunStateTest, SurvivesJson) {
                  .test_accuracy = 0.5,
                  .evaluated_on = 0xfedcba9876543210};
   state.ledger.Add(4, 0xfedcba9876543210);
+  const auto read = RunStateFromJson(nlohmann::json::parse(RunStateToJson(state).dump()));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, state);
+}
+
+TEST(RunStateTest, ASumThatIsInfiniteIsReadAgain) {
+  RunState state{.step = 7};
+  state.sums = {.examples = 4, .loss = 1.5, .correct = std::numeric_limits<double>::infinity()};
   const auto read = RunStateFromJson(nlohmann::json::parse(RunStateToJson(state).dump()));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, state);

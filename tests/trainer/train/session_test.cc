@@ -261,18 +261,22 @@ TEST(SessionTest, ACheckpointOfOtherSamplesIsRestoredWithAWarning) {
   options.training.batch_size.global = 1;
   options.training.model.layers = api::Json::array({{{"type", "Dense"}, {"units", 2}}});
   Snapshot snapshot = MakeSnapshot(**Session::Create(options), {.step = 1}, Time());
+  const Snapshot at_an_end = MakeSnapshot(**Session::Create(options), {.step = 2}, Time());
   const auto log_of_restoring = [&] {
     const auto session = *Session::Create(options);
     RunState state;
     ::testing::internal::CaptureStderr();
     EXPECT_TRUE(RestoreSnapshot(snapshot, *session, state).ok());
-    EXPECT_EQ(state.step, 1);
+    EXPECT_EQ(state.step, snapshot.step);
     return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(log_of_restoring(), "");
   WriteTextFile(folder.At("train.csv"), "a,b,label\n3,4,1\n1,2,0\n");
   EXPECT_THAT(log_of_restoring(),
-              HasSubstr("the training samples are not those of the checkpoint"));
+              HasSubstr("the training samples are not those of the checkpoint: the epoch that"));
+  snapshot = at_an_end;
+  EXPECT_THAT(log_of_restoring(),
+              HasSubstr("the training samples are not those of the checkpoint: samples that"));
   snapshot.state["trainDigest"] = 5;
   RunState state;
   EXPECT_TRUE(absl::IsDataLoss(RestoreSnapshot(snapshot, **Session::Create(options), state)));

@@ -44,7 +44,7 @@ void Delete(World& world, const std::vector<const char*>& finalizers) {
                       [&](kube::Object& job) { job["metadata"]["finalizers"] = finalizers; });
   const auto job = world.client.Get(kTrainingJobKind, world.key);
   ASSERT_TRUE(job.ok());
-  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, kube::Uid(*job)).ok());
+  ASSERT_TRUE(world.client.Delete(kTrainingJobKind, world.key, {.uid = kube::Uid(*job)}).ok());
 }
 
 void SetRunning(World& world) {

@@ -88,7 +88,7 @@ TEST_F(InformerTest, ListsInPagesThenFollowsTheWatch) {
   EXPECT_EQ(client.Count("list", "Pod"), 2);
   Create("d");
   client.Modify(kPodKind, {"n", "a"}, [](Object& pod) { pod["status"]["phase"] = "Running"; });
-  ASSERT_TRUE(client.Delete(kPodKind, {"n", "b"}, "").ok());
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "b"}, {}).ok());
   EXPECT_THAT(journal.WaitFor(6), ElementsAre("+a", "+b", "+c", "+d", "~a", "-b"));
   EXPECT_EQ(informer->store().size(), 3U);
 }
@@ -210,8 +210,8 @@ TEST_F(InformerTest, AForgottenVersionIsListedAgainAndTheDifferenceIsReported) {
                                                        : absl::OkStatus();
   });
   client.EndWatches(absl::UnavailableError("cut off"));
-  ASSERT_TRUE(client.Delete(kPodKind, {"n", "a"}, "").ok());
-  ASSERT_TRUE(client.Delete(kPodKind, {"n", "b"}, "").ok());
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "a"}, {}).ok());
+  ASSERT_TRUE(client.Delete(kPodKind, {"n", "b"}, {}).ok());
   Create("b");
   Create("c");
   client.ForgetHistory();

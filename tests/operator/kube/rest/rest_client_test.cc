@@ -154,7 +154,7 @@ TEST_F(RestClientTest, OfLargeObjectsFewAreCreatedAtATime) {
 TEST_F(RestClientTest, OfTheAnswerToADeleteNothingIsKept) {
   const std::string longer_than_any_that_is_read((33U << 20U), 'x');
   Serve([&](const Request&, Connection& to) { to.Respond(200, longer_than_any_that_is_read); });
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(client_->Delete(kPodKind, {"x", "a"}, "u").ok());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(client_->Delete(kPodKind, {"x", "a"}, {.uid = "u"}).ok());
   // An answer that is too long to be read would have cost a connection each time.
   EXPECT_LT(server_->connections(), 4);
   EXPECT_THAT(server_->requests()[0].headers.at("accept"), HasSubstr("as=Table"));
@@ -420,7 +420,7 @@ TEST_F(RestClientTest, WritesGoToTheirPlaces) {
   ASSERT_TRUE(client_->Create(kPodKind, Pod()).ok());
   ASSERT_TRUE(client_->Update(kPodKind, Pod()).ok());
   ASSERT_TRUE(client_->UpdateStatus(kPodKind, Pod()).ok());
-  ASSERT_TRUE(client_->Delete(kPodKind, {"x", "a"}, "u").ok());
+  ASSERT_TRUE(client_->Delete(kPodKind, {"x", "a"}, {.uid = "u"}).ok());
   const auto requests = server_->requests();
   ASSERT_EQ(requests.size(), 4U);
   EXPECT_EQ(requests[0].method + requests[0].target,
@@ -500,7 +500,7 @@ TEST_F(RestClientTest, OfAnErrorItSaysWhetherTheServerIsOverloaded) {
       to.Respond(code, "no", {{"Retry-After", retry_after}});
     });
     client_ = Connect({.slow_answer = slow_answer});
-    return IsOverloaded(client_->Delete(kPodKind, {"x", "a"}, "u"));
+    return IsOverloaded(client_->Delete(kPodKind, {"x", "a"}, {.uid = "u"}));
   };
   const Duration never = std::chrono::hours(1), always = Duration::zero();
   EXPECT_FALSE(is_overloaded(429, nullptr, never)) << "a webhook refuses one object";
@@ -521,7 +521,7 @@ TEST_F(RestClientTest, ACallThatHasWaitedForItsOwnTurnDoesNotMakeTheServerOverlo
     client_ = Connect({.qps = OnePer(kTurn), .burst = 1, .slow_answer = kTurn * 9 / 10});
     is_overloaded = false;
     for (int call = 0; call < 2; ++call) {  // the second waits for a turn
-      if (IsOverloaded(client_->Delete(kPodKind, {"x", "a"}, "u"))) is_overloaded = true;
+      if (IsOverloaded(client_->Delete(kPodKind, {"x", "a"}, {.uid = "u"}))) is_overloaded = true;
     }
   }
   EXPECT_FALSE(is_overloaded);
