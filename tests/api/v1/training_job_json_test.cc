@@ -279,6 +279,16 @@ TEST(TrainingJobJsonTest, AValueThatJsonCannotHoldIsLeftOut) {
   EXPECT_FALSE(progress.contains("examplesPerSecond"));
 }
 
+// The API server takes a condition without a message from others, and no status without the member.
+TEST(TrainingJobJsonTest, AConditionHasAllMembersThatTheServerRequires) {
+  TrainingJob job;
+  job.status.conditions.push_back({"Created", ConditionStatus::kTrue, 1, Time{}, "Reason", ""});
+  const Json condition = TrainingJobToJson(job).at("status").at("conditions").at(0);
+  for (const char* member : {"type", "status", "lastTransitionTime", "reason", "message"}) {
+    EXPECT_TRUE(condition.contains(member)) << member;
+  }
+}
+
 TEST(TrainingJobJsonTest, RoleNamesAndKeysReadBack) {
   for (const Role role : {Role::kChief, Role::kWorker, Role::kParameterServer, Role::kEvaluator}) {
     EXPECT_EQ(RoleFromKey(RoleKey(role)), role);
