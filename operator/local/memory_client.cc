@@ -136,7 +136,7 @@ absl::StatusOr<Object> MemoryClient::UpdateStatus(const Kind& kind, const Object
 }
 
 absl::Status MemoryClient::CheckDelete(const Kind& kind, const Key& key,
-                                       const Preconditions& expected) {
+                                       const kube::Preconditions& expected) {
   const std::string where = DescribeCall("delete", kind, key);
   const StoredObject stored = store_.Find(MemoryStore::ResourceOf(kind), key);
   if (stored == nullptr) return NoSuchObject(where);

@@ -395,8 +395,8 @@ class ReadingClient : public Client {
   absl::StatusOr<Object> Create(const Kind&, const Object&) override { return Unused(); }
   absl::StatusOr<Object> Update(const Kind&, const Object&) override { return Unused(); }
   absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
-  absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
-  absl::Status ForceDelete(const Kind&, const Key&, const std::string&) override {
+  absl::Status Delete(const Kind&, const Key&, const Preconditions&) override { return Unused(); }
+  absl::Status ForceDelete(const Kind&, const Key&, const Preconditions&) override {
     return Unused();
   }
 

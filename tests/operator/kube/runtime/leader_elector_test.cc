@@ -45,8 +45,8 @@ class CutClient final : public Client {
     return Unused();
   }
   absl::StatusOr<Object> UpdateStatus(const Kind&, const Object&) override { return Unused(); }
-  absl::Status Delete(const Kind&, const Key&, const std::string&) override { return Unused(); }
-  absl::Status ForceDelete(const Kind&, const Key&, const std::string&) override {
+  absl::Status Delete(const Kind&, const Key&, const Preconditions&) override { return Unused(); }
+  absl::Status ForceDelete(const Kind&, const Key&, const Preconditions&) override {
     return Unused();
   }
 
