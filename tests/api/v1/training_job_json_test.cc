@@ -233,6 +233,7 @@ TEST(TrainingJobJsonTest, SectionsForTheTrainerReadBack) {
   strategy.type = StrategyType::kMirrored;
   strategy.processes_per_pod = 4;
   strategy.stages = 2;
+  strategy.sharding = Sharding::kZero1;
   EXPECT_EQ(StrategySpecFromJson(StrategySpecToJson(strategy)).value(), strategy);
   EXPECT_EQ(StrategySpecFromJson({{"type", "Mirorred"}}).status().message(),
             "strategy.type: found \"Mirorred\", expected one of Mirrored, MultiWorkerMirrored, "
