@@ -248,6 +248,45 @@ TEST(JobPlanTest, AnAverageNeedsTheMemoryOfTheParameters) {
   EXPECT_EQ(with.memory.replica.parameters, without.memory.replica.parameters);
 }
 
+TEST(JobPlanTest, AShardedStateIsDividedAmongTheReplicas) {
+  PlanOptions options = JobOf(1, 64);
+  options.identity.processes_per_pod = 4;
+  options.identity.training.optimizer.name = "Adam";
+  const JobPlan whole = Plan(options);
+  EXPECT_EQ(whole.messages.exchanged, 0u);
+  options.identity.strategy.sharding = api::Sharding::kZero1;
+  const JobPlan sharded = Plan(options);
+  EXPECT_EQ(sharded.messages.exchanged, 0u) << "they share memory";
+  const std::size_t state = whole.memory.replica.optimizer;
+  EXPECT_NEAR(static_cast<double>(sharded.memory.replica.optimizer), static_cast<double>(state) / 4,
+              512);
+  EXPECT_NEAR(static_cast<double>(whole.memory.job - sharded.memory.job),
+              3 * static_cast<double>(state), 4096);
+  EXPECT_EQ(sharded.checkpoint, whole.checkpoint);
+  options.identity.strategy.communication = api::Communication::kRing;
+  const std::size_t parameters = RealSession(options)->model().parameters().size_bytes();
+  EXPECT_EQ(Plan(options).messages.exchanged, parameters / 4 * 3);
+}
+
+// A rank whose share is a large tensor needs more than rank 0 does.
+TEST(JobPlanTest, OfWholeTensorsTheReplicaWithTheMostCounts) {
+  PlanOptions options = JobOf(1, 64);
+  options.identity.processes_per_pod = 2;
+  options.identity.training.model.layers = api::Json::array({{{"type", "Flatten"}},
+                                                             {{"type", "Dense"}, {"units", 4}},
+                                                             {{"type", "Dense"}, {"units", 4000}},
+                                                             {{"type", "Dense"}, {"units", 10}}});
+  options.identity.training.model.name = "";
+  options.identity.training.optimizer.name = "LAMB";
+  options.identity.strategy.sharding = api::Sharding::kZero1;
+  const JobPlan sharded = Plan(options);
+  options.identity.strategy.sharding = api::Sharding::kNone;
+  const std::size_t state = Plan(options).memory.replica.optimizer;
+  ASSERT_LT(sharded.memory.replica.optimizer, state / 2);
+  EXPECT_GE(sharded.memory.job + 4096,
+            2 * sharded.memory.replica.total() + state - 2 * sharded.memory.replica.optimizer);
+}
+
 PlanOptions CentralStorageOf(int processes) {
   PlanOptions options = JobOf(1, 6);
   options.identity.processes_per_pod = processes;
