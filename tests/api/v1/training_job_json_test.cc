@@ -385,6 +385,7 @@ class JobSource {
           Pick({StrategyType::kMirrored, StrategyType::kParameterServer}),
           Flip() ? std::optional(Small()) : std::nullopt,
           static_cast<int>(Number(1, 64)),
+          Pick({Sharding::kNone, Sharding::kZero1}),
           Pick({Communication::kAuto, Communication::kRing, Communication::kNccl}),
           ParameterServerSpec{Pick({ParameterServerMode::kAsync, ParameterServerMode::kSync}),
                               Small(), Small()},

@@ -260,31 +260,31 @@ TEST(JobPlanTest, AShardedStateIsDividedAmongTheReplicas) {
   const std::size_t state = whole.memory.replica.optimizer;
   EXPECT_NEAR(static_cast<double>(sharded.memory.replica.optimizer), static_cast<double>(state) / 4,
               512);
+  // The processes themselves do not take the same memory each time.
   EXPECT_NEAR(static_cast<double>(whole.memory.job - sharded.memory.job),
-              3 * static_cast<double>(state), 4096);
+              3 * static_cast<double>(state), static_cast<double>(state) / 8);
   EXPECT_EQ(sharded.checkpoint, whole.checkpoint);
   options.identity.strategy.communication = api::Communication::kRing;
   const std::size_t parameters = RealSession(options)->model().parameters().size_bytes();
   EXPECT_EQ(Plan(options).messages.exchanged, parameters / 4 * 3);
 }
 
-// A rank whose share is a large tensor needs more than rank 0 does.
-TEST(JobPlanTest, OfWholeTensorsTheReplicaWithTheMostCounts) {
+// The share of rank 1 is a tensor that is larger than all of rank 0's.
+TEST(JobPlanTest, WithWholeTensorsEachOtherReplicaCountsWithTheLargestShare) {
   PlanOptions options = JobOf(1, 64);
   options.identity.processes_per_pod = 2;
-  options.identity.training.model.layers = api::Json::array({{{"type", "Flatten"}},
-                                                             {{"type", "Dense"}, {"units", 4}},
-                                                             {{"type", "Dense"}, {"units", 4000}},
-                                                             {{"type", "Dense"}, {"units", 10}}});
   options.identity.training.model.name = "";
+  options.identity.training.model.layers = api::Json::array({{{"type", "Flatten"}},
+                                                             {{"type", "Dense"}, {"units", 1000}},
+                                                             {{"type", "Dense"}, {"units", 3000}},
+                                                             {{"type", "Dense"}, {"units", 10}}});
   options.identity.training.optimizer.name = "LAMB";
+  const JobPlan whole = Plan(options);
+  const auto state = static_cast<double>(whole.memory.replica.optimizer);
   options.identity.strategy.sharding = api::Sharding::kZero1;
   const JobPlan sharded = Plan(options);
-  options.identity.strategy.sharding = api::Sharding::kNone;
-  const std::size_t state = Plan(options).memory.replica.optimizer;
-  ASSERT_LT(sharded.memory.replica.optimizer, state / 2);
-  EXPECT_GE(sharded.memory.job + 4096,
-            2 * sharded.memory.replica.total() + state - 2 * sharded.memory.replica.optimizer);
+  EXPECT_LT(static_cast<double>(sharded.memory.replica.optimizer), state / 4);
+  EXPECT_NEAR(static_cast<double>(whole.memory.job - sharded.memory.job), state, state / 8);
 }
 
 PlanOptions CentralStorageOf(int processes) {
