@@ -27,6 +27,9 @@ inline constexpr EnumName<StrategyType> kEnumNames<StrategyType>[] = {
     {StrategyType::kCentralStorage, "CentralStorage"},
     {StrategyType::kIndependent, "Independent"}};
 template <>
+inline constexpr EnumName<Sharding> kEnumNames<Sharding>[] = {{Sharding::kNone, "None"},
+                                                              {Sharding::kZero1, "ZeRO1"}};
+template <>
 inline constexpr EnumName<Communication> kEnumNames<Communication>[] = {
     {Communication::kAuto, "Auto"}, {Communication::kRing, "Ring"}, {Communication::kNccl, "NCCL"}};
 template <>

@@ -12,9 +12,15 @@ namespace {
 constexpr StrategyTraits RowOf(StrategyType type) {
   switch (type) {
     case StrategyType::kMirrored:
-      return {.uses_collectives = true, .has_one_pod = true, .may_have_stages = true};
+      return {.uses_collectives = true,
+              .has_one_pod = true,
+              .may_have_stages = true,
+              .may_shard_state = true};
     case StrategyType::kMultiWorkerMirrored:
-      return {.uses_collectives = true, .may_be_elastic = true, .may_have_stages = true};
+      return {.uses_collectives = true,
+              .may_be_elastic = true,
+              .may_have_stages = true,
+              .may_shard_state = true};
     case StrategyType::kParameterServer:
       return {.has_parameter_servers = true,
               .may_be_elastic = true,

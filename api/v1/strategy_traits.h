@@ -31,6 +31,8 @@ struct StrategyTraits {
   bool may_be_elastic = false;
   // A job may have `stages`: each process then has a part of the model.
   bool may_have_stages = false;
+  // A job may have `sharding`: each process then has a share of the optimizer's state.
+  bool may_shard_state = false;
   // What starts again when a replica of the user's own program is lost, if the job does not say.
   // The bundled trainer's supervisors restart in place with every strategy.
   RestartScope restart_scope = RestartScope::kGang;

@@ -25,6 +25,7 @@ void Fields(auto& visit, Like<StrategySpec> auto& strategy) {
   visit.Field("type", strategy.type);
   visit.Field("processesPerPod", strategy.processes_per_pod, IntegerRange{1, 256});
   visit.Field("stages", strategy.stages, IntegerRange{1, 64});
+  visit.Field("sharding", strategy.sharding);
   visit.Field("communication", strategy.communication);
   visit.Field("parameterServer", strategy.parameter_server);
   visit.Field("centralStorage", strategy.central_storage);

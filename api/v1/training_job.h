@@ -60,12 +60,17 @@ struct CentralStorageSpec {
   ControllerDevice controller_device = ControllerDevice::kCpu;
   bool operator==(const CentralStorageSpec&) const = default;
 };
+// What of the training's state is divided among the replicas instead of being held by each:
+// nothing, or the optimizer's state, as in stage 1 of ZeRO (Rajbhandari et al., "ZeRO: Memory
+// Optimizations Toward Training Trillion Parameter Models", 2020).
+enum class Sharding { kNone, kZero1 };
 struct StrategySpec {
   StrategyType type = StrategyType::kMultiWorkerMirrored;
   std::optional<int> processes_per_pod;
   // Into how many stages the model is cut, each computed and held by a process of its own: so many
   // processes, of neighbouring ranks, form a pipeline, and a replica is then a pipeline.
   int stages = 1;
+  Sharding sharding = Sharding::kNone;
   Communication communication = Communication::kAuto;
   std::optional<ParameterServerSpec> parameter_server;
   std::optional<CentralStorageSpec> central_storage;

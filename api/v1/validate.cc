@@ -151,6 +151,29 @@ void ValidateStages(const TrainingJob& job, Errors& errors) {
   }
 }
 
+void ValidateSharding(const TrainingJob& job, Errors& errors) {
+  if (!job.spec.strategy || job.spec.strategy->sharding == Sharding::kNone) return;
+  const StrategySpec& strategy = *job.spec.strategy;
+  const std::string path = "spec.strategy.sharding";
+  const std::string_view found = NameOf(strategy.sharding);
+  if (!TraitsOf(strategy.type).may_shard_state) {
+    errors.push_back({path, fmt::format("found {} with strategy {}, expected only with {}", found,
+                                        NameOf(strategy.type),
+                                        StrategiesThat(&StrategyTraits::may_shard_state))});
+  }
+  if (!UsesBundledTrainer(job)) {
+    errors.push_back({path, fmt::format("found {} without training, expected None: only the "
+                                        "bundled trainer shards the optimizer's state",
+                                        found)});
+  }
+  if (strategy.stages != 1) {
+    errors.push_back({path, fmt::format("found {} with {} stages, which is not supported yet; "
+                                        "expected None",
+                                        found, strategy.stages)});
+  }
+  if (job.spec.elastic) errors.push_back({"spec.elastic", "not supported yet with sharding"});
+}
+
 void ValidateRestartScope(const TrainingJob& job, Errors& errors) {
   if (job.spec.restart_scope != RestartScope::kInPlace || UsesBundledTrainer(job)) return;
   errors.push_back({"spec.restartScope",
@@ -249,6 +272,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
   ValidateEnvironment(job, errors);
   ValidateStrategy(job.spec, errors);
   ValidateStages(job, errors);
+  ValidateSharding(job, errors);
   ValidateRestartScope(job, errors);
   ValidateElastic(job.spec, errors);
   ValidateRunPolicy(job.spec, errors);

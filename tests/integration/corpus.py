@@ -90,6 +90,11 @@ GOOD = {
     "stages on GPUs": changed(training_job(replicas={
         "Worker": role(1, [container(resources={"limits": {"nvidia.com/gpu": 4}})])}), strategy={"stages": 4}),
     "one stage with any strategy and program": job(strategy={"type": "Independent", "stages": 1}),
+    "a sharded optimizer's state": changed(training_job(), strategy={"sharding": "ZeRO1"}),
+    "a sharded optimizer's state in one pod": changed(
+        training_job(replicas={"Worker": {"replicas": 1}}),
+        strategy={"type": "Mirrored", "processesPerPod": 2, "sharding": "ZeRO1"}),
+    "no sharding with any strategy and program": job(strategy={"type": "Independent", "sharding": "None"}),
     "CentralStorage on a GPU with an image of its own": job(
         strategy={"type": "CentralStorage", "centralStorage": {"controllerDevice": "GPU"}}),
     "NCCL with training": changed(training_job(), strategy={"communication": "NCCL"}),
@@ -465,6 +470,24 @@ STRATEGIES = [
     Bad("stages of an elastic job", changed(
         training_job(checkpoint={"directory": "/checkpoints"}), strategy={"stages": 2},
         elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.elastic"),
+    Bad("an unknown sharding", changed(training_job(), strategy={"sharding": "ZeRO2"}), "spec.strategy.sharding"),
+    Bad("sharding with CentralStorage", changed(training_job(replicas={"Worker": {"replicas": 1}}),
+        strategy={"type": "CentralStorage", "processesPerPod": 2, "sharding": "ZeRO1"}),
+        "spec.strategy.sharding", PROGRAM),
+    Bad("sharding with Independent", changed(training_job(), strategy={"type": "Independent", "sharding": "ZeRO1"}),
+        "spec.strategy.sharding", PROGRAM),
+    Bad("sharding with ParameterServer", changed(training_job(replicas={"Worker": {"replicas": 2}, "PS": {}}),
+        strategy={"type": "ParameterServer", "sharding": "ZeRO1"}), "spec.strategy.sharding", PROGRAM),
+    Bad("sharding with parameter servers of a strategy without a type", changed(
+        training_job(replicas={"Worker": {}, "PS": {}}), strategy={"sharding": "ZeRO1"}),
+        "spec.strategy.sharding", PROGRAM),
+    Bad("sharding without training", job(replicaSpecs={"Worker": role(2)}, strategy={"sharding": "ZeRO1"}),
+        "spec.strategy.sharding", PROGRAM),
+    Bad("sharding with stages", changed(training_job(), strategy={"stages": 2, "sharding": "ZeRO1"}),
+        "spec.strategy.sharding", PROGRAM),
+    Bad("sharding of an elastic job", changed(
+        training_job(checkpoint={"directory": "/checkpoints"}), strategy={"sharding": "ZeRO1"},
+        elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.elastic", PROGRAM),
     Bad("an unknown communication", job(strategy={"communication": "MPI"}),
         "spec.strategy.communication"),
     Bad("parameterServer with another strategy", job(strategy={"parameterServer": {}}),

@@ -40,7 +40,8 @@ PLACES = {
     "ReplicaStatus": "status.replicaStatuses.*", "RestartCounts": "status.restarts",
     "Progress": "status.progress", "VariantResult": "status.variants[]", "Failure": "status.failure",
     # Enums
-    "StrategyType": "spec.strategy.type", "Communication": "spec.strategy.communication",
+    "StrategyType": "spec.strategy.type", "Sharding": "spec.strategy.sharding",
+    "Communication": "spec.strategy.communication",
     "ParameterServerMode": "spec.strategy.parameterServer.mode",
     "ParameterPlacement": "spec.strategy.parameterServer.placement",
     "CentralStorageSpec": "spec.strategy.centralStorage",

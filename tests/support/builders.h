@@ -95,6 +95,11 @@ class JobBuilder {
     job_.spec.strategy->stages = stages;
     return *this;
   }
+  JobBuilder& ShardsState() {
+    if (!job_.spec.strategy) job_.spec.strategy.emplace();
+    job_.spec.strategy->sharding = api::Sharding::kZero1;
+    return *this;
+  }
   JobBuilder& RestartScope(api::RestartScope scope) {
     job_.spec.restart_scope = scope;
     return *this;

@@ -19,6 +19,7 @@ class IdleReducer final : public GradientReducer {
   void Ready(std::int64_t) override {}
   absl::Status Wait() override { return absl::OkStatus(); }
   absl::Status BroadcastFirst(std::int64_t) override { return absl::OkStatus(); }
+  absl::Status BroadcastShares(std::span<const FlatRange>) override { return absl::OkStatus(); }
   absl::Status status() const override { return absl::OkStatus(); }
 };
 
@@ -69,11 +70,16 @@ class ThreadedReducer final : public GradientReducer {
 
   // On the caller's thread: there is nothing that the transfer could overlap with.
   absl::Status BroadcastFirst(std::int64_t floats) override {
-    const absl::Status sent = communicator_.Broadcast(
-        std::as_writable_bytes(buffer_.first(static_cast<std::size_t>(floats))), /*root=*/0);
-    const std::lock_guard lock(mutex_);
-    failure_.Update(sent);  // keeps the first
-    return sent;
+    return Broadcast({0, floats}, /*root=*/0);
+  }
+
+  absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
+    for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+      if (shares[rank].size() == 0) continue;
+      absl::Status sent = Broadcast(shares[rank], static_cast<int>(rank));
+      if (!sent.ok()) return sent;
+    }
+    return absl::OkStatus();
   }
 
   absl::Status status() const override {
@@ -84,6 +90,16 @@ class ThreadedReducer final : public GradientReducer {
  private:
   bool BucketReady() const {
     return done_ < buckets_.size() && ready_begin_ <= buckets_[done_].begin;
+  }
+
+  absl::Status Broadcast(const FlatRange& range, int root) {
+    absl::Status sent = communicator_.Broadcast(
+        std::as_writable_bytes(buffer_.subspan(static_cast<std::size_t>(range.begin),
+                                               static_cast<std::size_t>(range.size()))),
+        root);
+    const std::lock_guard lock(mutex_);
+    failure_.Update(sent);  // keeps the first
+    return sent;
   }
 
   void Run() {
@@ -162,6 +178,17 @@ class StreamReducer final : public GradientReducer {
     sums_.transfer->Wait(sums_.compute->Record());
     collectives_.EnqueueBroadcast(sums_.memory, floats, DType::kFloat32, /*root=*/0,
                                   *sums_.transfer);
+    sums_.compute->Wait(sums_.transfer->Record());
+    return collectives_.status();
+  }
+
+  absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
+    sums_.transfer->Wait(sums_.compute->Record());
+    for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+      if (shares[rank].size() == 0) continue;
+      collectives_.EnqueueBroadcast(sums_.memory + shares[rank].begin, shares[rank].size(),
+                                    DType::kFloat32, static_cast<int>(rank), *sums_.transfer);
+    }
     sums_.compute->Wait(sums_.transfer->Record());
     return collectives_.status();
   }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/stream_communicator.h"
+#include "trainer/core/flat_range.h"
 
 namespace lockstep::train {
 
@@ -54,6 +55,8 @@ class GradientReducer {
   // the next step's first Ready(). On failure, those of the other ranks hold anything, and every
   // later call fails.
   virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
+  // The same for ranges of the buffer: of each rank its own, `shares` by rank, to all others.
+  virtual absl::Status BroadcastShares(std::span<const FlatRange> shares) = 0;
   // The first failure of the sums and broadcasts that are done. Thread-safe.
   virtual absl::Status status() const = 0;
 };

@@ -154,6 +154,16 @@ absl::Status CheckStages(const Identity& id) {
       api::kEnvStrategy, id.Stages(), id.World()));
 }
 
+absl::Status CheckSharding(const Identity& id) {
+  const api::StrategySpec& strategy = id.strategy;
+  if (strategy.sharding == api::Sharding::kNone) return absl::OkStatus();
+  if (id.Traits().may_shard_state && id.Stages() == 1) return absl::OkStatus();
+  return Invalid(fmt::format(
+      "{}: found sharding {} with strategy {} and {} stages, expected one whose processes sum "
+      "gradients, and 1",
+      api::kEnvStrategy, api::NameOf(strategy.sharding), api::NameOf(strategy.type), id.Stages()));
+}
+
 // Clears the paths: pods may mount their data in different places, not all of them may have a
 // cache, and only the leading pod needs the initial weights, and places for checkpoints, the
 // exported model and summaries.
@@ -232,8 +242,12 @@ bool Identity::IsLeader() const {
 }
 
 std::string Identity::ClusterHash() const {
-  // A trainer that knows no stages refuses a job that has them; of others it may be a member.
-  const std::string stages = Stages() == 1 ? "" : fmt::format(" stages={}", Stages());
+  // A trainer that knows no stages or no sharding refuses a job that has them; of others it may be
+  // a member.
+  std::string stages = Stages() == 1 ? "" : fmt::format(" stages={}", Stages());
+  if (strategy.sharding != api::Sharding::kNone) {
+    stages += fmt::format(" sharding={}", api::NameOf(strategy.sharding));
+  }
   return fmt::format(
       "protocol={} uid={} attempt={} chief={} worker={} ps={} processesPerPod={}{} "
       "training={:016x}",
@@ -243,7 +257,8 @@ std::string Identity::ClusterHash() const {
 
 bool Identity::IsResizable() const {
   const api::StrategyTraits traits = Traits();
-  return traits.uses_collectives && traits.may_be_elastic && Stages() == 1 &&
+  const bool is_divided = Stages() > 1 || strategy.sharding != api::Sharding::kNone;
+  return traits.uses_collectives && traits.may_be_elastic && !is_divided &&
          !cluster.worker.empty() && !training.checkpoint.directory.empty();
 }
 
@@ -291,6 +306,7 @@ absl::StatusOr<Identity> ReadIdentity(const GetEnv& env) {
       ReadInt(env, api::kEnvGraceSeconds, 0, kMostGraceSeconds, id.grace_seconds));
   if (id.role == api::Role::kParameterServer) id.processes_per_pod = 1;  // of the workers' pods
   LOCKSTEP_RETURN_IF_ERROR(CheckStages(id));
+  LOCKSTEP_RETURN_IF_ERROR(CheckSharding(id));
   id.operated = env(api::kEnvRestartScope).has_value();
   if (const auto file = env(api::kEnvTokenFile)) {
     LOCKSTEP_ASSIGN_OR_RETURN(id.token, api::JobToken::ReadFile(*file));

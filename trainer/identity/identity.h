@@ -107,8 +107,9 @@ struct Identity {
   int Stages() const;
   int StageOf(int rank) const;
   // Equal for processes that may train together. Covers the protocol version, job uid, attempt,
-  // number of pods per role, processes per pod, stages, and `training` without its folders, which
-  // may differ between pods. Readable, except for the digest of `training`, to show differences.
+  // number of pods per role, processes per pod, stages, sharding, and `training` without its
+  // folders, which may differ between pods. Readable, except for the digest of `training`, to show
+  // differences.
   std::string ClusterHash() const;
   // Returns true if the group can get another number of workers while it trains: its processes
   // then leave with a checkpoint and start again.

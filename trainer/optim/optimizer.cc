@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "trainer/backend/settle.h"
 #include "trainer/optim/optimizer_rule.h"
+#include "trainer/optim/state_shares.h"
 
 namespace lockstep::train {
 namespace {
@@ -18,24 +19,30 @@ constexpr std::size_t kMostFloatsExchanged = 1 << 18;
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
     const api::OptimizerSpec& spec, Model& model, Backend& backend, OptimizerRole role,
-    const std::optional<api::EmaSpec>& ema) {
+    const std::optional<api::EmaSpec>& ema, const std::optional<FlatRange>& share) {
   LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, ema, backend));
   LOCKSTEP_ASSIGN_OR_RETURN(auto segments, OptimizerSegments(spec, model));
   if (role == OptimizerRole::kIdle) rule = {};
+  const FlatRange all{0, std::ssize(model.parameters())};
+  const FlatRange own = share.value_or(all);
   return std::unique_ptr<Optimizer>(
-      new Optimizer(std::move(rule), std::move(segments), model, backend));
+      new Optimizer(std::move(rule), SegmentsOfShare(segments, own), own, model, backend));
 }
 
-Optimizer::Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segments, Model& model,
-                     Backend& backend)
-    : model_(model), backend_(backend), rule_(std::move(rule)), segments_(std::move(segments)) {
+Optimizer::Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segments,
+                     const FlatRange& share, Model& model, Backend& backend)
+    : model_(model),
+      backend_(backend),
+      rule_(std::move(rule)),
+      segments_(std::move(segments)),
+      share_(share) {
   for (std::size_t i = 0; i < rule_.slot_names.size(); ++i) {
-    slot_offsets_.push_back(arena_.Reserve(model_.parameters().size_bytes()));
+    slot_offsets_.push_back(arena_.Reserve(own_parameters().size_bytes()));
   }
   step_offset_ = arena_.Reserve(sizeof(OptimizerStep));
   if (has_average()) {
     piece_offset_ =
-        arena_.Reserve(sizeof(float) * std::min(kMostFloatsExchanged, model_.parameters().size()));
+        arena_.Reserve(sizeof(float) * std::min(kMostFloatsExchanged, own_parameters().size()));
   }
   arena_.Allocate(backend_.memory());
   ResetSlots();
@@ -70,13 +77,13 @@ void Optimizer::ResetSlots() {
 
 void Optimizer::BeginAverage() {
   LOCKSTEP_CHECK(has_average() && !is_exchanged_, "optimizer: no average to begin");
-  const std::span<float> parameters = model_.parameters();
+  const std::span<float> parameters = own_parameters();
   backend_.Copy(parameters.data(), average().data(), parameters.size_bytes());
 }
 
 void Optimizer::ExchangeAverage() {
   if (!has_average()) return;
-  const std::span<float> parameters = model_.parameters(), other = slot(slots() - 1);
+  const std::span<float> parameters = own_parameters(), other = slot(slots() - 1);
   float* const piece = arena_.At<float>(piece_offset_);
   for (std::size_t begin = 0; begin < parameters.size(); begin += kMostFloatsExchanged) {
     const std::size_t bytes =
@@ -90,15 +97,15 @@ void Optimizer::ExchangeAverage() {
 
 std::span<float> Optimizer::average() {
   if (!has_average()) return {};
-  return is_exchanged_ ? model_.parameters() : slot(slots() - 1);
+  return is_exchanged_ ? own_parameters() : slot(slots() - 1);
 }
 
 void Optimizer::Rebind() {
-  if (rule_.op == nullptr) return;
-  OptimizerMemory memory{.values = model_.parameters().data(),
-                         .gradients = model_.gradients().data(),
+  if (rule_.op == nullptr || share_.size() == 0) return;
+  OptimizerMemory memory{.values = own_parameters().data(),
+                         .gradients = model_.gradients().data() + share_.begin,
                          .slots = {},
-                         .size = static_cast<std::int64_t>(model_.parameters().size()),
+                         .size = share_.size(),
                          .segments = segments_,
                          .step = step()};
   for (int i = 0; i < slots(); ++i) memory.slots.push_back(slot(i).data());
@@ -107,7 +114,7 @@ void Optimizer::Rebind() {
 
 std::span<float> Optimizer::slot(int index) {
   return {arena_.At<float>(slot_offsets_.at(static_cast<std::size_t>(index))),
-          model_.parameters().size()};
+          own_parameters().size()};
 }
 
 }  // namespace lockstep::train

@@ -12,6 +12,7 @@
 #include "api/v1/training_job.h"
 #include "trainer/backend/backend.h"
 #include "trainer/core/arena.h"
+#include "trainer/core/flat_range.h"
 #include "trainer/nn/model.h"
 #include "trainer/optim/optimizer_rule.h"
 
@@ -25,22 +26,28 @@ class Optimizer {
  public:
   // InvalidArgument names the field that is unknown or out of range, or the part of
   // `weight_decay_exclude` that is in no parameter's name. Requires: `model` and `backend` outlive
-  // the optimizer. An idle one has no slots, and must not be asked to Step().
+  // the optimizer. An idle one has no slots, and must not be asked to Step(). `share`: the
+  // parameters that this rank updates, one of PlanStateShares; absent: all.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(
       const api::OptimizerSpec& spec, Model& model, Backend& backend,
-      OptimizerRole role = OptimizerRole::kUpdates, const std::optional<api::EmaSpec>& ema = {});
+      OptimizerRole role = OptimizerRole::kUpdates, const std::optional<api::EmaSpec>& ema = {},
+      const std::optional<FlatRange>& share = {});
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Updates the parameters as *step() says, in device memory.
-  void Step() { rule_.op->Step(); }
+  // Updates the parameters of share() as *step() says, in device memory.
+  void Step() {
+    if (share_.size() > 0) rule_.op->Step();
+  }
   OptimizerStep* step() { return arena_.At<OptimizerStep>(step_offset_); }
   void Rebind();
 
-  // In device memory. A slot has the size, offsets and layouts of model.parameters(), so
-  // model.parameter_slots() also describes its tensors. Initially what the rule
-  // starts from: zero, but for Adagrad.
+  // The parameters that this rank updates, a range of model.parameters().
+  const FlatRange& share() const { return share_; }
+  // In device memory. A slot has the offsets and layouts of model.parameters(), so
+  // model.parameter_slots() also describes its tensors; but only the values of share(), the first
+  // of which is its own first. Initially what the rule starts from: zero, but for Adagrad.
   int slots() const { return static_cast<int>(rule_.slot_names.size()); }
   std::span<float> slot(int index);
   // "momentum" (SGD and LARS with momentum), "m" and "v" (Adam, LAMB), "square" and, with momentum,
@@ -51,25 +58,32 @@ class Optimizer {
   void ResetSlots();
 
   // The exponential moving average of the parameters, which is evaluated in their place: see
-  // AverageInPlace. BeginAverage sets it to the parameters, which is what it begins as.
+  // AverageInPlace. BeginAverage sets it to the parameters, which is what it begins as. All of this
+  // concerns share() alone.
   bool has_average() const { return rule_.averages; }
   void BeginAverage();
   // Exchanges it with the model's parameters. Does nothing without an average.
   void ExchangeAverage();
   // Where the parameters are that are trained, and their average: the model's and the last slot, or
   // the other way round while they are exchanged. Empty without an average.
-  std::span<float> trained() { return is_exchanged_ ? slot(slots() - 1) : model_.parameters(); }
+  std::span<float> trained() { return is_exchanged_ ? slot(slots() - 1) : own_parameters(); }
   std::span<float> average();
+  bool is_average_in_place() const { return is_exchanged_; }
   std::size_t MemoryBytes() const { return arena_.bytes(); }
 
  private:
-  Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segments, Model& model,
-            Backend& backend);
+  Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segments, const FlatRange& share,
+            Model& model, Backend& backend);
+  std::span<float> own_parameters() const {
+    return model_.parameters().subspan(static_cast<std::size_t>(share_.begin),
+                                       static_cast<std::size_t>(share_.size()));
+  }
 
   Model& model_;
   Backend& backend_;
-  OptimizerRuleOp rule_;  // its op is null if this is idle
-  std::vector<OptimizerSegment> segments_;
+  OptimizerRuleOp rule_;                    // its op is null if this is idle
+  std::vector<OptimizerSegment> segments_;  // of share_
+  FlatRange share_;
   Arena arena_;
   std::vector<std::size_t> slot_offsets_;  // bytes in arena_
   std::size_t step_offset_ = 0, piece_offset_ = 0;

@@ -186,6 +186,9 @@ class Planner {
                               .world = identity.BatchParts(),
                               .threads = options_.threads,
                               .backend = options_.backend,
+                              .update_site = duties.update_site == UpdateSite::kShares
+                                                 ? UpdateSite::kShares
+                                                 : UpdateSite::kEveryRank,
                               .stage = stage},
                   .data = {},
                   .identity = identity,

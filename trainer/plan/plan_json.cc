@@ -139,6 +139,7 @@ Json Communication(const PlannedMessages& messages) {
       {"all_reduced_bytes_per_step", std::accumulate(buckets.begin(), buckets.end(), size_t{0})},
       {"sent_bytes_per_step", messages.sent},
       {"broadcast_bytes_per_step", messages.broadcast},
+      {"exchanged_bytes_per_step", messages.exchanged},
       {"shared_memory", messages.is_memory_shared},
       {"servers", servers},
       {"pushed_bytes_per_step", moved},

@@ -59,6 +59,9 @@ absl::StatusOr<PlannedMessages> MessagesOf(const Identity& identity, bool remote
   if (identity.Traits().first_process_updates && !messages.is_memory_shared) {
     messages.broadcast = session.model().parameters().size_bytes();
   }
+  if (session.shares_updates() && !messages.is_memory_shared) {
+    messages.exchanged = session.model().parameters().size_bytes() / world * (world - 1);
+  }
   return messages;
 }
 

@@ -23,6 +23,9 @@ struct PlannedMessages {
   // CentralStorage: bytes of parameters that rank 0 sends to the others after a step; 0 if they
   // read its memory.
   std::size_t broadcast = 0;
+  // Sharding: bytes of parameters that a replica sends in a step beside the sums, on average; 0 if
+  // memory is shared.
+  std::size_t exchanged = 0;
   bool is_memory_shared = false;  // by all replicas, wherever the job runs: they are in one pod
   std::vector<PlannedServer> servers;
 };

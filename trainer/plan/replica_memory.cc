@@ -74,10 +74,22 @@ std::size_t BytesOfStaging(Session& session) {
   return largest * sizeof(float);
 }
 
+// What the slots of the replica with the largest share take beyond those of rank 0. Whole tensors
+// do not divide evenly.
+std::size_t BytesBeyondRankZero(Session& session) {
+  if (!session.shares_updates()) return 0;
+  std::int64_t largest = 0;
+  for (const FlatRange& share : session.state_shares()) largest = std::max(largest, share.size());
+  const std::int64_t beyond = largest - session.state_shares().front().size();
+  return static_cast<std::size_t>(beyond * session.optimizer().slots()) * sizeof(float);
+}
+
 // The memory of a replica beside the one that saves, whose memory is given. With CentralStorage,
 // rank 0 makes the parameters and has the optimizer's slots for all; the others read its parameters
 // in place if they can.
-ReplicaMemory OtherOf(ReplicaMemory memory, const SessionMemory& bytes, const Identity& identity) {
+ReplicaMemory OtherOf(ReplicaMemory memory, Session& session, const Identity& identity) {
+  const SessionMemory bytes = session.Memory();
+  if (!ComputesOnGpu(identity)) memory.optimizer += BytesBeyondRankZero(session);
   if (!identity.Traits().trains_alone) memory.checkpoint = 0;
   // The leading process evaluates alone.
   if (identity.Traits().has_parameter_servers) memory.best = 0;
@@ -169,7 +181,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));
   }
-  measured.other = OtherOf(measured.memory, bytes, identity);
+  measured.other = OtherOf(measured.memory, session, identity);
   return measured;
 }
 

@@ -86,6 +86,10 @@ class CollectiveStrategy final : public Strategy {
     absl::Status sent = reducer_->BroadcastFirst(floats);
     return sums_ ? sent : patience_.RecordEnd(std::move(sent));
   }
+  absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
+    absl::Status sent = reducer_->BroadcastShares(shares);
+    return sums_ ? sent : patience_.RecordEnd(std::move(sent));
+  }
   absl::Status Barrier() override { return patience_.RecordEnd(communicator_->Barrier()); }
   absl::Status SumStatus() const override {
     return reducer_ ? reducer_->status() : absl::OkStatus();

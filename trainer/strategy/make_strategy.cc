@@ -18,8 +18,9 @@ bool IsRankZero(const Identity& identity) {
 }
 
 UpdateSite UpdateSiteOf(const Identity& identity) {
-  const bool updates_alone = identity.Traits().first_process_updates && identity.World() > 1;
-  if (!updates_alone) return UpdateSite::kEveryRank;
+  if (identity.World() == 1) return UpdateSite::kEveryRank;
+  if (identity.strategy.sharding == api::Sharding::kZero1) return UpdateSite::kShares;
+  if (!identity.Traits().first_process_updates) return UpdateSite::kEveryRank;
   return IsRankZero(identity) ? UpdateSite::kThisRank : UpdateSite::kRankZero;
 }
 

@@ -102,6 +102,9 @@ class PipelineStrategy final : public Strategy, public StageGroups {
   absl::Status BroadcastFirst(std::int64_t floats) override {
     return peers_->BroadcastFirst(floats);
   }
+  absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
+    return peers_->BroadcastShares(shares);
+  }
   absl::Status SumStatus() const override { return peers_->SumStatus(); }
   // Only this tells that a wait at a link has failed.
   void StepEnded(const absl::Status& summed) override {

@@ -28,6 +28,7 @@ enum class UpdateSite {
   kEveryRank,  // this one, as all others do with theirs, from the same sums
   kThisRank,   // this one for all: rank 0, the controller of CentralStorage
   kRankZero,   // the controller; this rank has no optimizer state
+  kShares,     // this one its share, and each other one another: `sharding`
 };
 
 class StageGroups;
@@ -68,10 +69,13 @@ class Strategy {
   // FinishGradients and the next step's first GradientsReady, on all ranks or none. After a
   // failure the next step's sums fail, too.
   virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
+  // The same for ranges of the gradient buffer: of each rank its own, `shares` by rank, to all
+  // others.
+  virtual absl::Status BroadcastShares(std::span<const FlatRange> shares) = 0;
   // Blocks until all ranks have called it. After a failure the next step's sums fail, too.
   virtual absl::Status Barrier() = 0;
-  // The first failure among this generation's finished sums and BroadcastFirst calls. If a device
-  // does them, a failure is known only once the device has done what was queued after them.
+  // The first failure among this generation's finished sums and broadcasts of the buffer. If a
+  // device does them, a failure is known only once the device has done what was queued after them.
   virtual absl::Status SumStatus() const = 0;
   // Call at the end of each step, the oldest first, with OK or the reason why its sums failed: when
   // FinishGradients returns, the sums of a device are not known yet. And when a wait at a StageLink

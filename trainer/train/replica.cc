@@ -76,6 +76,7 @@ SessionOptions OptionsFor(const Identity& identity, const ReplicaDuties& duties,
           .devices = device.devices,
           .falls_back_to_cpu = true,
           .update_site = duties.update_site,
+          .rank = identity.RankOf(identity.local_rank),
           .stage = {.index = identity.StageOf(identity.RankOf(identity.local_rank)),
                     .count = identity.Stages()}};
 }

@@ -99,7 +99,11 @@ void Reporter::GenerationStarted(const Membership& membership, const std::string
     fields["stage"] = session_.stage().index;
     fields["stages"] = session_.stage().count;
   }
-  if (session_.update_site() != UpdateSite::kEveryRank) fields["updatedBy"] = "rank 0";
+  if (session_.shares_updates()) {
+    fields["sharding"] = std::string(api::NameOf(api::Sharding::kZero1));
+  } else if (session_.update_site() != UpdateSite::kEveryRank) {
+    fields["updatedBy"] = "rank 0";
+  }
   LogInfo("the generation has started", fields);
   if (IsRankZero() && summaries_ == nullptr) {
     summaries_ = OpenSummaries(session_.training().summaries.directory);
@@ -249,7 +253,9 @@ void Reporter::RunDone(const RunState& state) {
   Backend& backend = session_.backend();
   HostView parameters(backend, session_.model().parameters());
   std::uint32_t checksum = Crc32c(std::as_bytes(parameters.floats()));
-  for (int i = 0; i < session_.optimizer().slots(); ++i) {
+  // Covers what all ranks hold, so that their checksums compare.
+  const int slots = session_.shares_updates() ? 0 : session_.optimizer().slots();
+  for (int i = 0; i < slots; ++i) {
     HostView slot(backend, session_.optimizer().slot(i));
     checksum = ExtendCrc32c(checksum, std::as_bytes(slot.floats()));
   }

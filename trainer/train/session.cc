@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "trainer/backend/settle.h"
 #include "trainer/models/models.h"
+#include "trainer/optim/state_shares.h"
 #include "trainer/train/compute_device.h"
 #include "trainer/train/loss_kind.h"
 
@@ -87,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Assemble(const SessionOptions&
   session->training_ = options.training;
   session->data_seed_ = options.data_seed.value_or(options.training.seed);
   session->update_site_ = options.update_site;
+  session->rank_ = options.rank;
   session->only_evaluates_ = options.only_evaluates;
   session->stage_ = options.stage;
   session->train_data_ = std::move(parts.data.train);
@@ -140,7 +142,9 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   const std::int64_t most_parts = std::min<std::int64_t>(training_.gradient_accumulation, rows);
   const std::int64_t part_rows = (rows + most_parts - 1) / most_parts;
   parts_ = static_cast<int>((rows + part_rows - 1) / part_rows);  // none of them is empty
-  if (update_site_ != UpdateSite::kEveryRank && backend_->IsHost()) {
+  const bool is_central =
+      update_site_ == UpdateSite::kThisRank || update_site_ == UpdateSite::kRankZero;
+  if (is_central && backend_->IsHost()) {
     root_memory_ = std::make_unique<RootMemory>(update_site_ == UpdateSite::kThisRank);
   }
   const ModelOptions model_options{
@@ -164,11 +168,7 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
                         .element = samples().element(),
                         .outputs = outputs_};
   if (!only_evaluates_) LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
-  const bool is_idle = only_evaluates_ || update_site_ == UpdateSite::kRankZero;
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      optimizer_,
-      Optimizer::Create(training_.optimizer, *model_, *backend_,
-                        is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates, training_.ema));
+  LOCKSTEP_RETURN_IF_ERROR(MakeOptimizer());
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   if (ReadsTargets(training_.loss.type)) {
@@ -177,6 +177,21 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   AllocateBlock();
   if (stage_.is_last()) MakeLosses();
   OpenGate();
+  return absl::OkStatus();
+}
+
+absl::Status Session::MakeOptimizer() {
+  const bool is_idle = only_evaluates_ || update_site_ == UpdateSite::kRankZero;
+  std::optional<FlatRange> share;
+  if (shares_updates()) {
+    state_shares_ = PlanStateShares(model_->parameter_slots(), std::ssize(model_->parameters()),
+                                    plan_.world, api::MeasuresTensors(training_.optimizer));
+    share = state_shares_.at(static_cast<std::size_t>(rank_));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
+                                    is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates,
+                                    training_.ema, share));
   return absl::OkStatus();
 }
 

@@ -17,6 +17,7 @@
 #include "trainer/backend/step_recorder.h"
 #include "trainer/comm/gradient_buffer.h"
 #include "trainer/comm/stream_communicator.h"
+#include "trainer/core/flat_range.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
@@ -39,6 +40,7 @@ struct SessionOptions {
   int device = 0, devices = 0;     // see BackendOptions
   bool falls_back_to_cpu = false;  // see OpenDevice
   UpdateSite update_site = UpdateSite::kEveryRank;
+  int rank = 0;               // this one, among `world`; only kShares asks for it
   bool records_steps = true;  // if the back end can: see step_recorder.h
   // True: the session opens no training data, and has memory for neither gradients nor the
   // optimizer's slots. Of its methods, those of a step must not be called.
@@ -121,6 +123,10 @@ class Session {
   // Without slots if rank 0 updates this rank's parameters, or the session only evaluates.
   Optimizer& optimizer() { return *optimizer_; }
   UpdateSite update_site() const { return update_site_; }
+  // With kShares: which of the parameters each rank updates, by rank; and which rank this is.
+  bool shares_updates() const { return update_site_ == UpdateSite::kShares; }
+  const std::vector<FlatRange>& state_shares() const { return state_shares_; }
+  int rank() const { return rank_; }
 
   // Where CentralStorage keeps the parameters on a host's device; null: in the back end's memory.
   RootMemory* root_memory() { return root_memory_.get(); }
@@ -163,11 +169,11 @@ class Session {
   void OfferStatesAndTotals();
   // Updates the parameters and states if the sums have succeeded and are finite. `summed`: whether
   // the sums have succeeded, as far as the strategy knows; on a device with a queue it may be OK
-  // although they fail later. EndStep returns the result. With UpdateSite::kRankZero it leaves the
-  // parameters as they are: see TakeParameters.
+  // although they fail later. EndStep returns the result. It leaves parameters that other ranks
+  // update as they are: see TakeParameters.
   void Update(absl::Status summed);
-  // OfferParameters copies the parameters over the gradients, whose sums have been used by then;
-  // TakeParameters copies them back.
+  // OfferParameters copies the parameters that this rank updates over the gradients, whose sums
+  // have been used by then; TakeParameters copies those that others update back.
   void OfferParameters();
   void TakeParameters();
   // A device with a queue waits for other ranks between two of its events. MarkPeerWait calls
@@ -252,6 +258,7 @@ class Session {
   static InputScaling ScalingOf(const api::DatasetSpec& spec, const Shape& sample);
   absl::Status PlanSteps(const SessionParts& parts, int world);
   absl::Status BuildModel(const SessionParts& parts);
+  absl::Status MakeOptimizer();
   absl::Status BuildTwins(const std::vector<nlohmann::json>& layers, ModelOptions options);
   absl::Status AllocateSums(const SessionParts& parts);
   void AllocateBlock();
@@ -272,6 +279,8 @@ class Session {
   api::TrainingSpec training_;
   std::int64_t data_seed_ = 0;
   UpdateSite update_site_ = UpdateSite::kEveryRank;
+  int rank_ = 0;
+  std::vector<FlatRange> state_shares_;  // empty but with kShares
   bool only_evaluates_ = false;
   ModelStage stage_;
   StepPlan plan_;

@@ -164,13 +164,20 @@ void Session::Update(absl::Status summed) {
 }
 
 void Session::OfferParameters() {
-  const std::span<const float> parameters = model_->parameters();
-  backend_->Copy(parameters.data(), sums_, parameters.size_bytes());
+  const FlatRange& own = optimizer_->share();
+  backend_->Copy(model_->parameters().data() + own.begin, sums_ + own.begin,
+                 static_cast<std::size_t>(own.size()) * sizeof(float));
 }
 
+// What this rank has updated stays as it is, even if what has arrived is not to be used.
 void Session::TakeParameters() {
-  const std::span<float> parameters = model_->parameters();
-  backend_->Copy(sums_, parameters.data(), parameters.size_bytes());
+  const FlatRange all{0, std::ssize(model_->parameters())};
+  const FlatRange own = shares_updates() ? optimizer_->share() : FlatRange{};
+  for (const FlatRange& others : {FlatRange{0, own.begin}, FlatRange{own.end, all.end}}) {
+    if (others.size() == 0) continue;
+    backend_->Copy(sums_ + others.begin, model_->parameters().data() + others.begin,
+                   static_cast<std::size_t>(others.size()) * sizeof(float));
+  }
 }
 
 StepResult Session::EndStep() {

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "base/digest.h"
 #include "base/status.h"
 #include "trainer/checkpoint/average_tensors.h"
@@ -60,7 +61,15 @@ std::vector<SavedTensor> ModelTensors(Session& session, std::span<float> paramet
   return tensors;
 }
 std::vector<SavedTensor> ModelTensors(Session& session) {
-  return ModelTensors(session, session.optimizer().trained());
+  const bool is_divided = session.shares_updates();
+  LOCKSTEP_CHECK(!is_divided || !session.optimizer().is_average_in_place(),
+                 "state tensors: no rank has the parameters that are trained");
+  return ModelTensors(session,
+                      is_divided ? session.model().parameters() : session.optimizer().trained());
+}
+
+void ExpectWhole(const Session& session) {
+  LOCKSTEP_CHECK(!session.shares_updates(), "state tensors: this rank has but a share of them");
 }
 
 std::vector<SavedTensor> AverageTensors(Session& session) {
@@ -200,11 +209,17 @@ std::string ModelHash(Session& session) {
 
 std::vector<NamedTensor> CopyModel(Session& session) {
   Optimizer& optimizer = session.optimizer();
-  const auto evaluated = optimizer.has_average() ? optimizer.average() : optimizer.trained();
-  return CopyOf(ModelTensors(session, evaluated), session.backend());
+  if (!optimizer.has_average()) return CopyOf(ModelTensors(session), session.backend());
+  ExpectWhole(session);
+  return CopyModelWith(optimizer.average(), session);
+}
+
+std::vector<NamedTensor> CopyModelWith(std::span<float> parameters, Session& session) {
+  return CopyOf(ModelTensors(session, parameters), session.backend());
 }
 
 StateTensors CopyTensors(Session& session) {
+  ExpectWhole(session);
   std::vector<SavedTensor> model = ModelTensors(session);
   std::ranges::move(AverageTensors(session), std::back_inserter(model));
   return {.model = CopyOf(model, session.backend()),
@@ -235,6 +250,7 @@ void TakeTensors(const std::vector<NamedTensor>& model, const std::vector<NamedT
                  Session& session) {
   const TensorsByName of_model = ByName(model);
   Restore(of_model, ModelTensors(session), session.backend());
+  if (session.shares_updates()) return;
   Restore(ByName(optimizer), OptimizerTensors(session), session.backend());
   if (!session.optimizer().has_average()) return;
   if (!HasAverages(of_model)) session.optimizer().BeginAverage();

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,13 @@ struct StateTensors {
 };
 // Returns copies of the model's tensors (parameters, running statistics, and the parameters'
 // averages if there are any) and the optimizer's; of a stage, its own. The average may be in place.
+// Requires: the optimizer's state is not sharded.
 StateTensors CopyTensors(Session& session);
 // Returns copies of what is exported: parameters, or their averages, and running statistics.
+// Requires: there are no averages of which this rank has but a share.
 std::vector<NamedTensor> CopyModel(Session& session);
+// The same with these values in the place of the model's parameters, all of them.
+std::vector<NamedTensor> CopyModelWith(std::span<float> parameters, Session& session);
 
 // The model of a run's best evaluation, if the run ends with it: see RestoresBest.
 struct BestModel {
@@ -56,7 +61,8 @@ bool HasAverages(const std::vector<NamedTensor>& model);
 absl::Status ExpectTensors(const std::vector<NamedTensor>& model,
                            const std::vector<NamedTensor>& optimizer, Session& session);
 // Overwrites the tensors of this process that are given. If no averages are, they begin at the
-// parameters. Requires: the shapes are right.
+// parameters. With a sharded state, overwrites the model's parameters and running statistics alone:
+// see share_tensors.h. Requires: the shapes are right.
 void TakeTensors(const std::vector<NamedTensor>& model, const std::vector<NamedTensor>& optimizer,
                  Session& session);
 // Overwrites the model's parameters and running statistics by what is evaluated: of a run that

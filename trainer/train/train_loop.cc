@@ -111,11 +111,11 @@ bool TrainLoop::IsStateDue(std::int64_t step) const {
          session.plan().StepInEpoch(step) == 0;
 }
 
-// CentralStorage: makes sure that all ranks have rank 0's parameters before anything looks at them.
-// A broadcast that has failed leaves anything there, and a step's outcome does not tell: rank 0's
-// update counts all the same. Where the ranks' GPUs broadcast, one may have received what an
-// aborted peer left and not know it, so all must say here that they know of no failure. Requires:
-// no step is begun.
+// CentralStorage and sharding: makes sure that all ranks have the parameters that others have
+// updated before anything looks at them. A broadcast that has failed leaves anything there, and a
+// step's outcome does not tell: the updates count all the same. Where the ranks' GPUs broadcast,
+// one may have received what an aborted peer left and not know it, so all must say here that they
+// know of no failure. Requires: no step is begun.
 TrainLoop::Ended TrainLoop::ConfirmParameters() {
   if (session.update_site() == UpdateSite::kEveryRank) return std::nullopt;
   const PhaseTimer timer(phases, Phase::kCommunication);
@@ -191,19 +191,33 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
   const auto& evaluation = std::get<0>(evaluated);
   if (!evaluation) return SaveAndEnd(LoopEnd::kStopped, rank);
   if (Ended diverged = DivergedFor(state.step, evaluation->loss)) return diverged;
-  state.evaluated_step = state.step;
-  state.test_loss = evaluation->loss;
-  state.test_accuracy = evaluation->accuracy;
-  state.test_metrics = {evaluation->metrics, session.training().evaluation};
-  state.evaluated_on = session.EvaluationDigest();
+  RunState next = state;
+  next.evaluated_step = state.step;
+  next.test_loss = evaluation->loss;
+  next.test_accuracy = evaluation->accuracy;
+  next.test_metrics = {evaluation->metrics, session.training().evaluation};
+  next.evaluated_on = session.EvaluationDigest();
   if (const auto& stopping = session.training().early_stopping) {
-    CountEvaluation(*stopping, session.plan(), state);
-    if (IsBest()) {
-      best = {};  // before there are two
-      best = {state.step, CopyModel(session)};
-    }
+    CountEvaluation(*stopping, session.plan(), next);
+    const bool is_best = KeepsBest(next) && next.best.step == next.step;
+    if (Ended lost = is_best ? KeepBestModel() : std::nullopt) return lost;
   }
+  state = next;
   reporter.Evaluated(state);
+  return std::nullopt;
+}
+
+// Before `state` says that this is the best one: if a rank is lost meanwhile, it is evaluated
+// again.
+TrainLoop::Ended TrainLoop::KeepBestModel() {
+  if (!session.shares_updates()) {
+    best = {};  // before there are two
+    best = {state.step, CopyModel(session)};
+    return std::nullopt;
+  }
+  absl::StatusOr<std::vector<NamedTensor>> model = GatherModel(session, strategy, /*wants=*/true);
+  if (!model.ok()) return EndOfStrategy(std::move(model).status());
+  best = {state.step, *std::move(model)};
   return std::nullopt;
 }
 
@@ -213,14 +227,16 @@ bool TrainLoop::KeepsBest(const RunState& of) const {
   return RestoresBest(session.training(), of) && session.update_site() != UpdateSite::kRankZero;
 }
 
-// CentralStorage: rank 0 alone has the average. While that is in place, it is what the others
-// evaluate, like the parameters that they train with afterwards: they get them again then. No rank
-// reads what rank 0 exchanges, because the sum of an evaluation is made when all have done theirs.
+// CentralStorage: rank 0 alone has the average; sharding: each rank has its share of it. While that
+// is in place, it is what the others evaluate, like the parameters that they train with afterwards:
+// they get them again then. No rank reads in place what rank 0 exchanges, because the sum of an
+// evaluation is made when all have done theirs.
 TrainLoop::Ended TrainLoop::ShareAverage() {
   if (session.update_site() == UpdateSite::kEveryRank || !session.training().ema) {
     return std::nullopt;
   }
-  absl::Status shared = ShareTensors(strategy, /*source=*/0, state.step);
+  absl::Status shared = session.shares_updates() ? ExchangeParameters(session, strategy)
+                                                 : ShareTensors(strategy, /*source=*/0, state.step);
   if (shared.ok()) shared = strategy.Barrier();
   if (shared.ok()) return std::nullopt;
   return EndOfStrategy(std::move(shared));
@@ -252,7 +268,7 @@ TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
   const bool is_new = state != restored && state != last_save;
   const bool saves = rank == 0 && saver != nullptr && is_new;
   const Gathers needs = saves ? Gathers::kAll : Gathers::kNothing;
-  if (Ended ended = GatherIfStaged(needs, rank)) return ended;
+  if (Ended ended = GatherIfDivided(needs, rank)) return ended;
   if (saves) StartSave();
   return std::nullopt;
 }
@@ -270,13 +286,15 @@ absl::Status TrainLoop::WaitForSave() {
 
 LoopOutcome TrainLoop::SaveAlone() {
   if (saver == nullptr || state.step <= 0) return {.end = LoopEnd::kStopped, .reason = {}};
-  if (session.stage().count > 1) {
+  if (IsDivided()) {
     const absl::Status last = WaitForSave();
     if (state == restored || (state == last_save && last.ok())) return {LoopEnd::kStopped, {}};
     if (!last.ok()) return {LoopEnd::kStopped, last};
-    return {LoopEnd::kStopped,
-            absl::UnavailableError("a checkpoint needs all stages of the model, and the processes "
-                                   "that have the others are not connected")};
+    return {
+        LoopEnd::kStopped,
+        absl::UnavailableError(fmt::format(
+            "a checkpoint needs all {}, and the processes that have the others are not connected",
+            session.shares_updates() ? "shares of the optimizer's state" : "stages of the model"))};
   }
   return SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
 }
@@ -298,18 +316,18 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   const bool exports = end == LoopEnd::kDone && !export_to.empty() && state != exported;
   const bool saves = saver != nullptr && state != restored;
   const Gathers needs = saves ? Gathers::kAll : exports ? Gathers::kModel : Gathers::kNothing;
-  if (Ended ended = GatherIfStaged(needs, rank)) return *std::move(ended);
+  if (Ended ended = GatherIfDivided(needs, rank)) return *std::move(ended);
   if (rank != 0) return {.end = end, .reason = absl::OkStatus()};
-  const bool is_staged = strategy.stages() != nullptr;
+  const bool is_divided = IsDivided();
   std::vector<NamedTensor> to_export;
-  if (exports && is_staged) to_export = ModelToExport(saves);
+  if (exports && is_divided) to_export = ModelToExport(saves);
   absl::Status kept = SaveAtEnd();
   gathered_tensors = {};  // it may have been saved before
   if (end == LoopEnd::kStopped && !absl::IsAborted(kept)) return {end, std::move(kept)};
   if (kept.ok() && exports) {
     rendezvous.SetActivity(api::Activity::kCheckpoint);
     const bool is_best = KeepsBest(state);
-    if (!is_staged) to_export = is_best ? best.tensors : CopyModel(session);
+    if (!is_divided) to_export = is_best ? best.tensors : CopyModel(session);
     kept = ExportAtEnd(export_to,
                        {.origin = "",
                         .step = is_best ? best.step : state.step,

@@ -22,6 +22,7 @@
 #include "trainer/train/reporter.h"
 #include "trainer/train/run_state.h"
 #include "trainer/train/session.h"
+#include "trainer/train/share_tensors.h"
 #include "trainer/train/snapshot.h"
 #include "trainer/train/stage_state.h"
 #include "trainer/train/train_step.h"
@@ -51,8 +52,8 @@ struct TrainLoop {
     std::int64_t saves = 0;  // of rank 0 that had succeeded by then
     SteadyTime at;
   };
-  // If the model is cut into stages, on rank 0: what it has read for all stages, until they have
-  // it; and what all stages have given it for a save.
+  // If the model is cut into stages or the optimizer's state is sharded, on rank 0: what it has
+  // read for all ranks, until they have it; and what they have given it for a save.
   StateTensors given_tensors = {};
   StateTensors gathered_tensors = {};
 
@@ -93,6 +94,7 @@ struct TrainLoop {
   bool KeepsBest(const RunState& of) const;
   // Returns true if that model is the one of `state`.
   bool IsBest() const { return KeepsBest(state) && state.best.step == state.step; }
+  bool HasOtherBest() const { return KeepsBest(state) && !IsBest(); }
   // Takes that of `state` from a checkpoint. Returns false if it is not there.
   bool TakeBestOf(Snapshot& snapshot);
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
@@ -139,7 +141,11 @@ struct TrainLoop {
   absl::Status ShareBest(Strategy& among, int source, const RunState& shared, BestModel& received);
   absl::Status ShareStateOf(Strategy& among, int source, const RunState& shared);
   Ended ShareStagesState(const Membership& membership, StageGroups& groups);
-  Ended GatherIfStaged(Gathers needs, int rank);
+  Ended GatherIfDivided(Gathers needs, int rank);
+  // No rank has all that a checkpoint holds: the model is cut, or the optimizer's state is sharded.
+  bool IsDivided() const { return session.stage().count > 1 || session.shares_updates(); }
+  Ended ShareShardedState(const Membership& membership);
+  Ended KeepBestModel();
   StateTensors TensorsToSave();
   std::vector<NamedTensor> BestToSave() const;
   std::vector<NamedTensor> ModelToExport(bool is_saved_too);

@@ -58,14 +58,18 @@ TrainLoop::Ended TrainLoop::ShareStagesState(const Membership& membership, Stage
   return EndOfStrategy(std::move(entered));
 }
 
-// Gives rank 0 the tensors of all stages as far as it is about to save or export them. Without
-// stages it has them. The end of a generation would end the gathering, so nobody leaves before rank
-// 0 has all: it is the last at the barrier, which the others may have left by then.
-TrainLoop::Ended TrainLoop::GatherIfStaged(Gathers needs, int rank) {
-  StageGroups* const groups = strategy.stages();
-  if (groups == nullptr) return std::nullopt;
+// Gives rank 0 the tensors that other stages have, or their shares, as far as it is about to save
+// or export them. Otherwise it has all. The end of a generation would end the gathering, so nobody
+// leaves before rank 0 has all: it is the last at the barrier, which the others may have left by
+// then.
+TrainLoop::Ended TrainLoop::GatherIfDivided(Gathers needs, int rank) {
+  if (!IsDivided()) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kCheckpoint);
-  absl::StatusOr<StateTensors> gathered = GatherTensors(needs, session, *groups, BestToSave());
+  StageGroups* const groups = strategy.stages();
+  absl::StatusOr<StateTensors> gathered =
+      groups == nullptr
+          ? GatherShares(needs, session, strategy, HasOtherBest() ? &best.tensors : nullptr)
+          : GatherTensors(needs, session, *groups, BestToSave());
   if (!gathered.ok()) return EndOfStrategy(std::move(gathered).status());
   gathered_tensors = *std::move(gathered);
   absl::Status left = strategy.Barrier();
@@ -74,7 +78,7 @@ TrainLoop::Ended TrainLoop::GatherIfStaged(Gathers needs, int rank) {
 }
 
 StateTensors TrainLoop::TensorsToSave() {
-  if (strategy.stages() != nullptr) return std::exchange(gathered_tensors, {});
+  if (IsDivided()) return std::exchange(gathered_tensors, {});
   StateTensors tensors = CopyTensors(session);
   tensors.best = BestToSave();
   return tensors;
@@ -82,11 +86,11 @@ StateTensors TrainLoop::TensorsToSave() {
 
 // Empty: that of `state` is the best one, or the run does not keep it.
 std::vector<NamedTensor> TrainLoop::BestToSave() const {
-  if (!KeepsBest(state) || state.best.step == state.step) return {};
-  return best.tensors;
+  return HasOtherBest() ? best.tensors : std::vector<NamedTensor>();
 }
 
-// With stages, a save takes the tensors that it needs, too, so that they are copied before it.
+// If they are gathered, a save takes the tensors that it needs, too, so that they are copied before
+// it.
 std::vector<NamedTensor> TrainLoop::ModelToExport(bool is_saved_too) {
   std::vector<NamedTensor>& model =
       gathered_tensors.best.empty() ? gathered_tensors.model : gathered_tensors.best;
@@ -94,9 +98,9 @@ std::vector<NamedTensor> TrainLoop::ModelToExport(bool is_saved_too) {
   return std::exchange(model, {});
 }
 
-// Each rank has looked at its own stage only, and all must end alike.
+// Each rank has looked at its own stage or share only, and all must end alike.
 TrainLoop::Ended TrainLoop::AgreeOnFinite(bool& finite) {
-  if (strategy.stages() == nullptr) return std::nullopt;
+  if (!IsDivided()) return std::nullopt;
   float not_finite = finite ? 0 : 1;
   if (absl::Status summed = strategy.Sum({&not_finite, 1}); !summed.ok()) {
     return EndOfStrategy(std::move(summed));

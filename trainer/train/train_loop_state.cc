@@ -24,11 +24,25 @@ std::span<std::byte> AsBytes(std::span<float> floats) {
   return std::as_writable_bytes(floats);
 }
 
+// Says why a run goes back, although processes have a state in memory.
+void NoteLostShares(const Membership& membership) {
+  std::int64_t furthest = -1;
+  int lacking = 0;
+  for (const Member& member : membership.members) furthest = std::max(furthest, member.step);
+  for (const Member& member : membership.members) lacking += member.step < furthest ? 1 : 0;
+  if (membership.rank != 0 || furthest <= 0 || lacking == 0) return;
+  LogWarning(
+      "the optimizer's state is sharded, and a share of its newest step is lost: the group "
+      "goes back to the newest checkpoint, or begins again without one",
+      {{"step", furthest}, {"ranksWithoutIt", lacking}});
+}
+
 // Returns this process's tensors of a model, in the order of CopyModel. Without data where `model`
 // lacks one.
 std::vector<NamedTensor> OwnOf(std::vector<NamedTensor> model, Session& session) {
   std::vector<NamedTensor> own;
   for (const TensorName& tensor : OwnNames(session).model) {
+    if (IsAverage(tensor.name)) continue;
     const auto found = std::ranges::find(model, tensor.name, &NamedTensor::name);
     own.push_back(found == model.end() ? NamedTensor{.name = tensor.name, .shape = tensor.shape}
                                        : std::move(*found));
@@ -44,6 +58,7 @@ TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
   if (StageGroups* groups = strategy.stages(); groups != nullptr) {
     return ShareStagesState(membership, *groups);
   }
+  if (session.shares_updates()) return ShareShardedState(membership);
   int source = membership.FurthestRank(session.total_steps());
   Ended not_restored;
   if (source < 0) {
@@ -55,6 +70,47 @@ TrainLoop::Ended TrainLoop::ShareState(const Membership& membership) {
   if (absl::Status received = ShareStateOf(strategy, source, shared); !received.ok()) {
     return EndOfStrategy(std::move(received));
   }
+  return std::nullopt;
+}
+
+// The ranks go on from the step that they have in memory, each with its share of the optimizer's
+// state. Nobody else has the share of a rank that was lost, so that rank 0 then reads the newest
+// checkpoint for all.
+TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
+  const bool is_whole = IsWholeInMemory(membership, session.total_steps());
+  Ended not_restored;
+  if (!is_whole) {
+    NoteLostShares(membership);
+    // What is here is of no use alone, and is about to be overwritten. But no tensor is between two
+    // tensors, where an exchange that has failed may have left anything, which the next exchanges
+    // would bring among the gradients, and so into their norm.
+    state = {};
+    best = {};
+    const std::span<float> parameters = session.model().parameters();
+    session.backend().Zero(parameters.data(), parameters.size_bytes());
+    if (membership.rank == 0) not_restored = RestoreOrInitialize();
+  }
+  RunState shared = not_restored ? RunState{} : state;
+  if (Ended ended = ShareRunState(shared, /*source=*/0, std::move(not_restored))) return ended;
+  int source = 0;
+  // One rank may have heard the result of its last evaluation, and another not.
+  for (int rank = 1; is_whole && rank < membership.world(); ++rank) {
+    RunState other = state;
+    if (Ended ended = ShareRunState(other, rank, std::nullopt)) return ended;
+    if (other.evaluated_step <= shared.evaluated_step) continue;
+    shared = other;
+    source = rank;
+  }
+  BestModel received;
+  absl::Status done = ShareBest(strategy, source, shared, received);
+  if (done.ok()) {
+    done = is_whole ? ExchangeParameters(session, strategy)
+                    : ScatterState(given_tensors, session, strategy);
+  }
+  given_tensors = {};
+  if (!done.ok()) return EndOfStrategy(std::move(done));
+  state = shared;
+  if (received.step != best.step) best = std::move(received);
   return std::nullopt;
 }
 
@@ -74,11 +130,12 @@ absl::Status TrainLoop::ShareBest(Strategy& among, int source, const RunState& s
                                   BestModel& received) {
   if (!KeepsBest(shared)) return absl::OkStatus();
   received.step = shared.best.step;
-  if (session.update_site() != UpdateSite::kEveryRank) return absl::OkStatus();  // the only one
+  if (session.update_site() == UpdateSite::kThisRank) return absl::OkStatus();  // the only one
   const bool has_it = best.step == received.step;
   if (!has_it) {
     // This rank may hold the model without knowing yet that it is the best one.
-    received.tensors = received.step == state.step ? CopyModel(session) : OwnOf({}, session);
+    const bool may_have_it = received.step == state.step && !session.shares_updates();
+    received.tensors = may_have_it ? CopyModel(session) : OwnOf({}, session);
   }
   for (NamedTensor& tensor : has_it ? best.tensors : received.tensors) {
     tensor.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
@@ -184,7 +241,7 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
     return FailedFor(std::move(status));
   }
   if (absl::Status status = TakeBest(*snapshot); !status.ok()) return FailedFor(std::move(status));
-  if (session.stage().count > 1) {
+  if (IsDivided()) {
     given_tensors = {.model = std::move(snapshot->model),
                      .optimizer = std::move(snapshot->optimizer),
                      .best = std::move(snapshot->best)};

@@ -99,11 +99,12 @@ void ComputeGradients(Session& session, Strategy& strategy, const Batch& batch,
               [&](std::int64_t offset, std::int64_t) { strategy.GradientsReady(offset); });
 }
 
-// CentralStorage: gives every rank the parameters of rank 0, which alone has updated them. If the
-// ranks read them in place, this takes no more than a barrier: rank 0 has updated once all ranks'
-// gradients were there, so no rank was still reading. A failure does not undo the update. It ends
-// the generation at the next sum, or before anything but a step looks at the parameters
-// (TrainLoop), and then rank 0 has the state from which all go on.
+// Gives every rank the parameters that others have updated. CentralStorage: those of rank 0, which
+// alone has updated them. If the ranks read them in place, this takes no more than a barrier: rank
+// 0 has updated once all ranks' gradients were there, so no rank was still reading. Sharding: of
+// each rank its share. A failure does not undo the update. It ends the generation at the next sum,
+// or before anything but a step looks at the parameters (TrainLoop), and then rank 0, or all ranks
+// together, have the state from which all go on.
 void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
   const UpdateSite site = session.update_site();
   if (site == UpdateSite::kEveryRank || !session.sum_failure().ok()) return;
@@ -112,11 +113,14 @@ void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
     strategy.Barrier().IgnoreError();
     return;
   }
-  if (site == UpdateSite::kThisRank) session.OfferParameters();
+  if (site != UpdateSite::kRankZero) session.OfferParameters();
   absl::Status shared;
-  session.MarkPeerWait(
-      [&] { shared = strategy.BroadcastFirst(std::ssize(session.model().parameters())); });
-  if (site == UpdateSite::kRankZero && shared.ok()) session.TakeParameters();
+  session.MarkPeerWait([&] {
+    shared = session.shares_updates()
+                 ? strategy.BroadcastShares(session.state_shares())
+                 : strategy.BroadcastFirst(std::ssize(session.model().parameters()));
+  });
+  if (site != UpdateSite::kThisRank && shared.ok()) session.TakeParameters();
 }
 
 // The device may wait for other ranks in a step that is queued. So the host does not wait for the

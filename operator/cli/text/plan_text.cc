@@ -150,6 +150,9 @@ std::string CommunicationLine(const Json& communication) {
   if (const std::int64_t bytes = NumberAt(communication, "broadcast_bytes_per_step"); bytes > 0) {
     line += fmt::format("; rank 0 sends each other replica its parameters of {}", ByteText(bytes));
   }
+  if (const std::int64_t bytes = NumberAt(communication, "exchanged_bytes_per_step"); bytes > 0) {
+    line += fmt::format("; then it sends parameters of {} that it has updated", ByteText(bytes));
+  }
   return line + "\n";
 }
 

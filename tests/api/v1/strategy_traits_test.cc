@@ -55,11 +55,12 @@ TEST(StrategyTraitsTest, ABatchIsDividedAmongProcessesOrPipelines) {
   EXPECT_EQ(parts(StrategyType::kIndependent, 8, 1), 1);
 }
 
-TEST(StrategyTraitsTest, StagesAreForProcessesThatSumGradientsAsEquals) {
+TEST(StrategyTraitsTest, StagesAndShardsAreForProcessesThatSumGradientsAsEquals) {
   for (const auto& [type, name] : kEnumNames<StrategyType>) {
     const StrategyTraits traits = TraitsOf(type);
-    EXPECT_EQ(traits.may_have_stages, traits.uses_collectives && !traits.first_process_updates)
-        << name;
+    const bool are_equals = traits.uses_collectives && !traits.first_process_updates;
+    EXPECT_EQ(traits.may_have_stages, are_equals) << name;
+    EXPECT_EQ(traits.may_shard_state, are_equals) << name;
   }
 }
 

@@ -233,6 +233,7 @@ TEST(TrainingJobJsonTest, SectionsForTheTrainerReadBack) {
   strategy.type = StrategyType::kMirrored;
   strategy.processes_per_pod = 4;
   strategy.stages = 2;
+  strategy.sharding = Sharding::kZero1;
   EXPECT_EQ(StrategySpecFromJson(StrategySpecToJson(strategy)).value(), strategy);
   EXPECT_EQ(StrategySpecFromJson({{"type", "Mirorred"}}).status().message(),
             "strategy.type: found \"Mirorred\", expected one of Mirrored, MultiWorkerMirrored, "
@@ -394,6 +395,7 @@ class JobSource {
           Pick({StrategyType::kMirrored, StrategyType::kParameterServer}),
           Flip() ? std::optional(Small()) : std::nullopt,
           static_cast<int>(Number(1, 64)),
+          Pick({Sharding::kNone, Sharding::kZero1}),
           Pick({Communication::kAuto, Communication::kRing, Communication::kNccl}),
           ParameterServerSpec{Pick({ParameterServerMode::kAsync, ParameterServerMode::kSync}),
                               Small(), Small()},

@@ -921,6 +921,33 @@ TEST(ValidateTest, OnlyTheBundledTrainerHasStagesAndOnlyWithStrategiesOfReplicas
             "spec.elastic: not supported yet with stages");
 }
 
+TEST(ValidateTest, OnlyTheBundledTrainerShardsStateAndOnlyWithStrategiesOfReplicas) {
+  const auto one_pod = [](StrategyType type) {
+    return Job("j").Workers(1).Training().Strategy(type).ProcessesPerPod(2).ShardsState();
+  };
+  const std::string only = ", expected only with Mirrored and MultiWorkerMirrored";
+  EXPECT_EQ(Faults(one_pod(StrategyType::kMirrored)), "");
+  EXPECT_EQ(Faults(one_pod(StrategyType::kMultiWorkerMirrored)), "");
+  for (const auto& [type, name] : {std::pair{StrategyType::kCentralStorage, "CentralStorage"},
+                                   {StrategyType::kIndependent, "Independent"}}) {
+    EXPECT_EQ(Faults(one_pod(type)),
+              std::string("spec.strategy.sharding: found ZeRO1 with strategy ") + name + only);
+  }
+  EXPECT_EQ(Faults(one_pod(StrategyType::kParameterServer).ParameterServers(1)),
+            "spec.strategy.sharding: found ZeRO1 with strategy ParameterServer" + only);
+  EXPECT_EQ(Faults(Job("torch").Workers(2).ShardsState()),
+            "spec.strategy.sharding: found ZeRO1 without training, expected None: only the bundled "
+            "trainer shards the optimizer's state");
+  EXPECT_EQ(Faults(Mnist().Stages(2).ShardsState()),
+            "spec.strategy.sharding: found ZeRO1 with 2 stages, which is not supported yet; "
+            "expected None");
+  EXPECT_EQ(Faults(Mnist().ShardsState().With([](TrainingJob& job) {
+              job.spec.elastic = ElasticSpec{.min_replicas = 2, .max_replicas = 4};
+              job.spec.training->checkpoint.directory = "/checkpoints";
+            })),
+            "spec.elastic: not supported yet with sharding");
+}
+
 TEST(ValidateTest, BatchesAreSplitOverPipelines) {
   EXPECT_EQ(Faults(Mnist().ProcessesPerPod(128).Stages(2)), "");
   EXPECT_EQ(Faults(Mnist().ProcessesPerPod(130).Stages(2)),

@@ -101,6 +101,25 @@ TEST(StreamReducerTest, ABroadcastIsOrderedWithTheWorkOfTheDevice) {
   });
 }
 
+// Each rank sends its own range; the last one has none.
+TEST(StreamReducerTest, SharesAreOrderedWithTheWorkOfTheDevice) {
+  const std::vector<FlatRange> shares = {{0, 40}, {40, 70}, {70, 70}};
+  const auto group = MakeLocalGroup(3);
+  OnThreads(3, [&](int index) {
+    DeviceRank rank(*group[static_cast<std::size_t>(index)]);
+    for (int step = 1; step <= 50; ++step) {
+      rank.Compute(1);
+      ASSERT_TRUE(rank.reducer().Wait().ok());
+      rank.Overwrite(70, static_cast<float>(10 * step + index));
+      ASSERT_TRUE(rank.reducer().BroadcastShares(shares).ok());
+      std::vector<float> expected(100, 3.0f);
+      std::fill_n(expected.begin(), 40, static_cast<float>(10 * step));
+      std::fill_n(expected.begin() + 40, 30, static_cast<float>(10 * step + 1));
+      EXPECT_EQ(rank.Gradients(), expected) << "step " << step;
+    }
+  });
+}
+
 TEST(StreamReducerTest, TheStepAfterABroadcastThatFailedHasNoSums) {
   const auto group = MakeLocalGroup(2);
   OnThreads(2, [&](int index) {

@@ -187,6 +187,10 @@ TEST(ReadIdentityTest, StagesThatDoNotDivideTheProcessesAreRefused) {
   EXPECT_EQ(complaint(R"({"type":"CentralStorage","stages":2})"),
             "LOCKSTEP_STRATEGY: found 2 stages with strategy CentralStorage, which has none");
   EXPECT_THAT(complaint(R"({"stages":65})"), HasSubstr("strategy.stages: found 65"));
+  EXPECT_EQ(complaint(R"({"type":"CentralStorage","sharding":"ZeRO1"})"),
+            "LOCKSTEP_STRATEGY: found sharding ZeRO1 with strategy CentralStorage and 1 stages, "
+            "expected one whose processes sum gradients, and 1");
+  EXPECT_THAT(complaint(R"({"stages":2,"sharding":"ZeRO1"})"), HasSubstr("and 2 stages"));
 }
 
 TEST(ReadIdentityTest, MissingOrContradictingVariablesAreNamed) {
@@ -264,6 +268,12 @@ TEST(ClusterHashTest, IsOfTheJobNotOfTheTaskOrTheAddresses) {
   other = first;
   other.strategy.stages = 2;
   EXPECT_THAT(other.ClusterHash(), HasSubstr(" processesPerPod=1 stages=2 training="));
+}
+
+TEST(ClusterHashTest, ProcessesThatShardStateDoNotTrainWithOthers) {
+  Identity sharded = lockstep::testing::Worker(0, {"a:1", "b:1"});
+  sharded.strategy.sharding = api::Sharding::kZero1;
+  EXPECT_THAT(sharded.ClusterHash(), HasSubstr(" processesPerPod=1 sharding=ZeRO1 training="));
 }
 
 // Pods may have trainers of two versions while a job's image is replaced.
@@ -352,6 +362,8 @@ TEST(IdentityTest, OnlyAGroupThatResumesFromACheckpointIsResizable) {
   EXPECT_FALSE(
       OfTwoWorkers().Set(api::kEnvStrategy, R"({"type":"CentralStorage"})").Read()->IsResizable());
   EXPECT_FALSE(OfTwoWorkers().Set(api::kEnvStrategy, R"({"stages":2})").Read()->IsResizable());
+  EXPECT_FALSE(
+      OfTwoWorkers().Set(api::kEnvStrategy, R"({"sharding":"ZeRO1"})").Read()->IsResizable());
 }
 
 TEST(IdentityTest, ATokenThatCannotBeReadIsRefusedByName) {

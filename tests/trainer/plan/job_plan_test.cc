@@ -248,6 +248,45 @@ TEST(JobPlanTest, AnAverageNeedsTheMemoryOfTheParameters) {
   EXPECT_EQ(with.memory.replica.parameters, without.memory.replica.parameters);
 }
 
+TEST(JobPlanTest, AShardedStateIsDividedAmongTheReplicas) {
+  PlanOptions options = JobOf(1, 64);
+  options.identity.processes_per_pod = 4;
+  options.identity.training.optimizer.name = "Adam";
+  const JobPlan whole = Plan(options);
+  EXPECT_EQ(whole.messages.exchanged, 0u);
+  options.identity.strategy.sharding = api::Sharding::kZero1;
+  const JobPlan sharded = Plan(options);
+  EXPECT_EQ(sharded.messages.exchanged, 0u) << "they share memory";
+  const std::size_t state = whole.memory.replica.optimizer;
+  EXPECT_NEAR(static_cast<double>(sharded.memory.replica.optimizer), static_cast<double>(state) / 4,
+              512);
+  // The processes themselves do not take the same memory each time.
+  EXPECT_NEAR(static_cast<double>(whole.memory.job - sharded.memory.job),
+              3 * static_cast<double>(state), static_cast<double>(state) / 8);
+  EXPECT_EQ(sharded.checkpoint, whole.checkpoint);
+  options.identity.strategy.communication = api::Communication::kRing;
+  const std::size_t parameters = RealSession(options)->model().parameters().size_bytes();
+  EXPECT_EQ(Plan(options).messages.exchanged, parameters / 4 * 3);
+}
+
+// The share of rank 1 is a tensor that is larger than all of rank 0's.
+TEST(JobPlanTest, WithWholeTensorsEachOtherReplicaCountsWithTheLargestShare) {
+  PlanOptions options = JobOf(1, 64);
+  options.identity.processes_per_pod = 2;
+  options.identity.training.model.name = "";
+  options.identity.training.model.layers = api::Json::array({{{"type", "Flatten"}},
+                                                             {{"type", "Dense"}, {"units", 1000}},
+                                                             {{"type", "Dense"}, {"units", 3000}},
+                                                             {{"type", "Dense"}, {"units", 10}}});
+  options.identity.training.optimizer.name = "LAMB";
+  const JobPlan whole = Plan(options);
+  const auto state = static_cast<double>(whole.memory.replica.optimizer);
+  options.identity.strategy.sharding = api::Sharding::kZero1;
+  const JobPlan sharded = Plan(options);
+  EXPECT_LT(static_cast<double>(sharded.memory.replica.optimizer), state / 4);
+  EXPECT_NEAR(static_cast<double>(whole.memory.job - sharded.memory.job), state, state / 8);
+}
+
 PlanOptions CentralStorageOf(int processes) {
   PlanOptions options = JobOf(1, 6);
   options.identity.processes_per_pod = processes;

@@ -177,6 +177,10 @@ class FaultyStrategy final : public Strategy {
     failure_.Update(Around(At::kParameters, [&] { return inner_->BroadcastFirst(floats); }));
     return faults_.hides_lost_parameters ? absl::OkStatus() : failure_;
   }
+  absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
+    failure_.Update(Around(At::kParameters, [&] { return inner_->BroadcastShares(shares); }));
+    return faults_.hides_lost_parameters ? absl::OkStatus() : failure_;
+  }
   absl::Status Barrier() override {
     return Around(At::kParameters, [&] { return inner_->Barrier(); });
   }
@@ -228,6 +232,7 @@ struct Rank {
                                   .backend = BackendOf(backend),
                                   .device = backend == kOwnGpus ? rank : 0,
                                   .update_site = place.site,
+                                  .rank = rank,
                                   .stage = {rank % place.stages, place.stages}})),
         strategy(std::make_unique<FaultyStrategy>(StrategyOf(*session, place), faults)),
         rendezvous(hub.Client(rank), std::move(at_step)),

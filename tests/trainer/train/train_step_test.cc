@@ -50,6 +50,7 @@ class ScriptedStrategy final : public Strategy {
     return absl::OkStatus();
   }
   absl::Status BroadcastFirst(std::int64_t) override { return absl::OkStatus(); }
+  absl::Status BroadcastShares(std::span<const FlatRange>) override { return absl::OkStatus(); }
   absl::Status Barrier() override { return absl::OkStatus(); }
   void StepEnded(const absl::Status& summed) override { ended.push_back(summed); }
   std::string CommunicatorName() const override { return "scripted"; }

@@ -6,15 +6,9 @@
 #include <vector>
 
 #include "api/v1/training_job.h"
+#include "trainer/core/flat_range.h"
 
 namespace lockstep::train {
-
-// A range of a model's flat parameters, in floats.
-struct FlatRange {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t size() const { return end - begin; }
-  bool operator==(const FlatRange&) const = default;
-};
 
 // Each shard's ranges, ascending. A shard stores its ranges one after the other.
 using ShardRanges = std::vector<FlatRange>;

@@ -32,7 +32,8 @@ nlohmann::ordered_json Plan() {
     "early_stopping": null,
     "communication": {"buckets": [2048, 2048], "bucket_count": 2,
                       "all_reduced_bytes_per_step": 4096, "sent_bytes_per_step": 4096,
-                      "broadcast_bytes_per_step": 0, "shared_memory": false,
+                      "broadcast_bytes_per_step": 0, "exchanged_bytes_per_step": 0,
+                      "shared_memory": false,
                       "servers": [], "pushed_bytes_per_step": 0, "pulled_bytes_per_step": 0},
     "checkpoint_bytes": 7680, "start_order": [], "stages": [],
     "memory": {"replica": {"process": 47185920, "step": 100, "server_values": 2097152,
@@ -173,6 +174,14 @@ TEST(PlanTextTest, ReplicasOfOnePodShareMemory) {
   plan["communication"]["broadcast_bytes_per_step"] = 1024;
   EXPECT_NE(PlanText(plan).find(
                 "sends 4.0 KiB; rank 0 sends each other replica its parameters of 1.0 KiB\n"),
+            std::string::npos);
+}
+
+TEST(PlanTextTest, ReplicasWithAShardedStateSendParametersToo) {
+  nlohmann::ordered_json plan = Plan();
+  plan["communication"]["exchanged_bytes_per_step"] = 2048;
+  EXPECT_NE(PlanText(plan).find(
+                "sends 4.0 KiB; then it sends parameters of 2.0 KiB that it has updated\n"),
             std::string::npos);
 }
 
