@@ -169,6 +169,13 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
       optimizer_,
       Optimizer::Create(training_.optimizer, *model_, *backend_,
                         is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates, training_.ema));
+  // The ranks' products must round alike, or their parameters drift apart. The ranks of different
+  // stages have different parameters, so that they cannot compare.
+  const bool has_peers = plan_.world > 1 && stage_.count == 1 &&
+                         update_site_ == UpdateSite::kEveryRank && parts.initializes_model;
+  if (api::MultipliesMatrices(training_.optimizer) && has_peers && !is_idle) {
+    update_digest_ = optimizer_->ProbeUpdate();
+  }
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   if (ReadsTargets(training_.loss.type)) {

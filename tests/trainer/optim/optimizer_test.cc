@@ -340,7 +340,7 @@ TEST(OptimizerSegmentsTest, AModelWithoutParametersHasNone) {
 TEST_F(OptimizerTest, FaultsNameTheField) {
   EXPECT_EQ(FaultOf({.name = "Lion"}),
             "optimizer.name: found \"Lion\", expected \"Adam\", \"SGD\", \"RMSprop\", \"Adagrad\", "
-            "\"LARS\" or \"LAMB\"");
+            "\"LARS\", \"LAMB\" or \"Muon\"");
   EXPECT_EQ(FaultOf({.name = "LARS", .trust_coefficient = 0}),
             "optimizer.trustCoefficient: found 0, expected above 0 and finite as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "SGD", .momentum = 1.0}),

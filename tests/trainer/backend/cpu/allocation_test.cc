@@ -126,9 +126,18 @@ TEST_P(AllocationTest, LossAndOptimizerAllocateNothing) {
               .slots = {floats.data() + 2 * kSize, floats.data() + 3 * kSize},
               .size = kSize,
               .step = &step});
+  const auto muon = backend_->MakeOptimizer(MuonSpec{.matrices = {{.rows = 300, .columns = 200}}});
+  std::vector<std::byte> scratch(muon->ScratchBytes());
+  muon->Bind({.values = floats.data(),
+              .gradients = floats.data() + kSize,
+              .slots = {floats.data() + 2 * kSize, floats.data() + 3 * kSize},
+              .size = kSize,
+              .step = &step,
+              .scratch = scratch.data()});
   const auto run = [&] {
     loss->Run();
     adam->Step();
+    muon->Step();
   };
   run();  // starts the threads
   const long before = Allocations();
