@@ -74,6 +74,8 @@ std::uint32_t Optimizer::ProbeUpdate() {
     backend_.Download(values.data() + begin, piece.data(), size * sizeof(float));
     digest = ExtendCrc32c(digest, std::as_bytes(std::span(piece.data(), size)));
   }
+  // What lies between tensors is no parameter, but it was updated, too.
+  backend_.Zero(values.data(), values.size_bytes());
   backend_.Zero(gradients.data(), gradients.size_bytes());
   model_.InitializeParameters();
   ResetSlots();

@@ -113,7 +113,7 @@ TEST(LargeRangeTest, MuonMatchesReferenceAndGivesTheSameBitsAgain) {
   for (const int threads : {1, 2, 3}) {
     const auto found = run("cpu", threads);
     for (std::size_t i = 0; i < found.size(); ++i)
-      ExpectClose(found[i], expected[i], "tensor", 1e-5);
+      ExpectClose(found[i], expected[i], "tensor", 1e-5f);
     EXPECT_EQ(run("cpu", threads), found);
   }
 }
