@@ -77,6 +77,8 @@ void MuonOptimizer::Bind(const OptimizerMemory& memory) {
   const std::int64_t last = spec_.matrices.empty() ? 0 : spec_.matrices.back().end();
   LOCKSTEP_CHECK(last <= memory.size, "muon: found matrices up to {}, expected up to {}", last,
                  memory.size);
+  LOCKSTEP_CHECK(spec_.matrices.empty() || memory.scratch != nullptr,
+                 "muon: found no scratch, expected {} bytes", ScratchBytes());
   memory_ = memory;
   matrices_.clear();
   bound_others_.clear();

@@ -81,7 +81,7 @@ class MuonOptimizer : public OptimizerOp {
   const float* Orthogonalize(const MuonMatrix& matrix, float* x);
 
   const MuonSpec spec_;
-  // Of the values before each matrix and after the last.
+  // Those of the values before each matrix and after the last.
   std::vector<std::unique_ptr<OptimizerOp>> others_;
   std::vector<OptimizerOp*> bound_others_;  // those that have values
   std::vector<MuonMatrix> matrices_;

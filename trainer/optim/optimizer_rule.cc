@@ -46,7 +46,7 @@ absl::StatusOr<OptimizerRuleOp> MakeSgd(const api::OptimizerSpec& spec, Backend&
   return OptimizerRuleOp{.op = backend.MakeOptimizer(sgd), .slot_names = std::move(slot_names)};
 }
 
-// Of Adam, or of LAMB, which takes Adam's direction.
+// The factors of Adam, or of LAMB, which takes Adam's direction.
 template <typename Spec>
 absl::StatusOr<Spec> WithMoments(const api::OptimizerSpec& spec) {
   Spec rule;

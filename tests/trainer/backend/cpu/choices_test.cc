@@ -28,7 +28,7 @@ void ExpectFastChoices(const Op& op, const std::string& what) {
   }
 }
 
-// Of a wide matrix, a tall one, and one of one row.
+// The products of a wide matrix, a tall one, and one of one row.
 TEST(MuonChoicesTest, NoProductIsAPlainLoop) {
   const cpu::Device device(2);
   for (const MatrixRange& matrix :
