@@ -369,6 +369,20 @@ TEST_F(OptimizerTest, FaultsNameTheField) {
             "optimizer.adamLrRatio: found 0, expected above 0 and finite as a 32-bit float");
 }
 
+TEST_F(OptimizerTest, AnExcludedMatrixOfMuonDoesNotDecay) {
+  const auto parameters = bench_.model().parameters();
+  const auto optimizer =
+      Make({.name = "Muon", .weight_decay = 0.5, .weight_decay_exclude = {"weight"}});
+  std::ranges::fill(parameters, 1.0f);
+  std::ranges::fill(bench_.model().gradients(), 0.0f);
+  Step(*optimizer, 0.5, 1);
+  for (const TensorSlot& slot : bench_.model().parameter_slots()) {
+    EXPECT_EQ(parameters[static_cast<std::size_t>(slot.offset)],
+              slot.name == "dense/weight" ? 1.0f : 0.75f)
+        << slot.name;
+  }
+}
+
 TEST_F(OptimizerTest, MuonIsAdamWhereThereIsNoMatrix) {
   const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
   const auto after_a_step = [&](const api::OptimizerSpec& spec) {
