@@ -132,6 +132,8 @@ void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
   visit.Field("epsilon", optimizer.epsilon, Above(0));
   visit.Field("initialAccumulatorValue", optimizer.initial_accumulator_value, NotBelow(0));
   visit.Field("trustCoefficient", optimizer.trust_coefficient, Above(0));
+  visit.Field("adamLrRatio", optimizer.adam_lr_ratio, Above(0));
+  visit.Field("excludeLayers", optimizer.exclude_layers);
   visit.Field("weightDecay", optimizer.weight_decay, NotBelow(0));
   visit.Field("weightDecayExclude", optimizer.weight_decay_exclude);
   visit.Field("globalClipNorm", optimizer.global_clip_norm, NotBelow(0));

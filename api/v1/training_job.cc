@@ -50,6 +50,18 @@ std::vector<TestMetric> TestMetricsOf(LossType type) {
   return {kTopKCategoricalAccuracy};
 }
 
+double MomentumOf(const OptimizerSpec& optimizer) {
+  return optimizer.momentum.value_or(MultipliesMatrices(optimizer) ? 0.95 : 0.0);
+}
+
+bool NesterovOf(const OptimizerSpec& optimizer) {
+  return optimizer.nesterov.value_or(MultipliesMatrices(optimizer));
+}
+
+bool MultipliesMatrices(const OptimizerSpec& optimizer) {
+  return optimizer.name == "Muon";
+}
+
 bool MeasuresTensors(const OptimizerSpec& optimizer) {
   return optimizer.name == "LARS" || optimizer.name == "LAMB";
 }

@@ -209,6 +209,12 @@ void ValidateParameterServer(const TrainingJob& job, const ParameterServerSpec& 
                                   "tensor whose norms {} needs; expected RoundRobin",
                                   optimizer.name, optimizer.name)});
   }
+  if (MultipliesMatrices(optimizer)) {
+    errors.push_back({"spec.training.optimizer.name",
+                      fmt::format("{} is not supported yet with strategy ParameterServer, whose "
+                                  "servers do not know the shapes of tensors",
+                                  optimizer.name)});
+  }
   if (servers.mode == ParameterServerMode::kSync && optimizer.global_clip_norm != 0) {
     errors.push_back(
         {"spec.training.optimizer.globalClipNorm",

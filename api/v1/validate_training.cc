@@ -25,8 +25,8 @@ namespace {
 constexpr std::string_view kModelNames[] = {"mlp",        "simple-cnn", "core-cnn",
                                             "resnet-18",  "resnet-34",  "resnet-50",
                                             "resnet-101", "resnet-152", "cifar-resnet-20"};
-constexpr std::string_view kOptimizerNames[] = {"Adam",    "SGD",  "RMSprop",
-                                                "Adagrad", "LARS", "LAMB"};
+constexpr std::string_view kOptimizerNames[] = {"Adam", "SGD",  "RMSprop", "Adagrad",
+                                                "LARS", "LAMB", "Muon"};
 
 bool IsExtent(const Json& value) {
   const auto is_count = [](const Json& number) {
@@ -95,17 +95,20 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
                   fmt::format("found with {}, expected only with {}", optimizer.name,
                               fmt::join(names, " or ")));
   };
-  only_with({"SGD", "RMSprop", "LARS"}, "momentum", optimizer.momentum != defaults.momentum);
-  only_with({"SGD", "LARS"}, "nesterov", optimizer.nesterov);
-  only_with({"Adam", "LAMB"}, "beta1", optimizer.beta1 != defaults.beta1);
-  only_with({"Adam", "LAMB"}, "beta2", optimizer.beta2 != defaults.beta2);
+  only_with({"SGD", "RMSprop", "LARS", "Muon"}, "momentum", optimizer.momentum.value_or(0) != 0);
+  only_with({"SGD", "LARS", "Muon"}, "nesterov", optimizer.nesterov.value_or(false));
+  only_with({"Adam", "LAMB", "Muon"}, "beta1", optimizer.beta1 != defaults.beta1);
+  only_with({"Adam", "LAMB", "Muon"}, "beta2", optimizer.beta2 != defaults.beta2);
   only_with({"RMSprop"}, "rho", optimizer.rho != defaults.rho);
-  only_with({"Adam", "RMSprop", "Adagrad", "LAMB"}, "epsilon",
+  only_with({"Adam", "RMSprop", "Adagrad", "LAMB", "Muon"}, "epsilon",
             optimizer.epsilon != defaults.epsilon);
   only_with({"Adagrad"}, "initialAccumulatorValue",
             optimizer.initial_accumulator_value != defaults.initial_accumulator_value);
   only_with({"LARS"}, "trustCoefficient",
             optimizer.trust_coefficient != defaults.trust_coefficient);
+  only_with({"Muon"}, "adamLrRatio", optimizer.adam_lr_ratio != defaults.adam_lr_ratio);
+  only_with({"Muon"}, "excludeLayers", !optimizer.exclude_layers.empty());
+  ValidateNameParts("optimizer.excludeLayers", optimizer.exclude_layers, section);
   if (!optimizer.weight_decay_exclude.empty() && optimizer.weight_decay == 0 &&
       !MeasuresTensors(optimizer)) {
     section.Fault("optimizer.weightDecayExclude",
@@ -113,7 +116,7 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
   }
   ValidateNameParts("optimizer.weightDecayExclude", optimizer.weight_decay_exclude, section);
   const bool has_momentum = optimizer.name == "SGD" || optimizer.name == "LARS";
-  if (has_momentum && optimizer.nesterov && optimizer.momentum == 0) {
+  if (has_momentum && NesterovOf(optimizer) && MomentumOf(optimizer) == 0) {
     section.Fault("optimizer.nesterov", "found without momentum, expected momentum above 0");
   }
 }

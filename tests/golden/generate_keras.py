@@ -124,6 +124,57 @@ def write_optimizers(generator, size=8, steps=10):
                          "runs": runs})
 
 
+def muon_runs():
+    """As optimizer_runs. Keras has no embeddings here, so its exclude_embeddings changes nothing."""
+    muon = keras.optimizers.Muon
+    return {
+        "keras_defaults": ({"name": "Muon", "learningRate": 0.02},
+                           muon(0.02, weight_decay=None, adam_weight_decay=None)),
+        "every_setting": (
+            {"name": "Muon", "learningRate": 0.05, "momentum": 0.8, "nesterov": False, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-5,
+             "adamLrRatio": 0.5, "weightDecay": 0.1, "excludeLayers": ["dense_1"]},
+            muon(0.05, momentum=0.8, nesterov=False, adam_beta_1=0.8, adam_beta_2=0.99, epsilon=1e-5,
+                 adam_lr_ratio=0.5, weight_decay=0.1, adam_weight_decay=0.1, exclude_layers=["dense_1"])),
+    }
+
+
+def write_muon(generator, steps=8):
+    """The parameters of a Conv2D and three Dense after each update: kernels of four axes, and matrices that are wide,
+    tall and of one row. In the file, a kernel is K,C,R,S and a matrix out,in, as a job has them; Keras has R,S,C,K and
+    in,out."""
+    shapes = {"conv2d/weight": (2, 1, 2, 2), "conv2d/bias": (2,), "dense/weight": (4, 8), "dense/bias": (4,),
+              "dense_1/weight": (6, 4), "dense_1/bias": (6,), "dense_2/weight": (1, 6), "dense_2/bias": (1,)}
+
+    def to_keras(array):
+        return numpy.moveaxis(array, (0, 1), (3, 2)) if array.ndim == 4 else array.T
+
+    def to_file(array):
+        array = numpy.asarray(array)
+        return numpy.moveaxis(array, (3, 2), (0, 1)) if array.ndim == 4 else array.T
+
+    start = {name: values(generator, *shape) for name, shape in shapes.items()}
+    # The second update's gradient is much smaller than the first one's.
+    gradients = [{name: (values(generator, *shape) * 10.0 ** -(step % 3)).astype("float32").astype("float64")
+                  for name, shape in shapes.items()} for step in range(steps)]
+    runs = {}
+    for name, (spec, optimizer) in muon_runs().items():
+        variables = []
+        for path, array in start.items():
+            layer, weight = path.split("/")
+            with keras.name_scope(layer):
+                variables.append(keras.Variable(to_keras(array), dtype="float64", name=weight))
+            assert variables[-1].path == path
+        after = []
+        for gradient in gradients:
+            optimizer.apply([keras.ops.convert_to_tensor(to_keras(g), "float64") for g in gradient.values()],
+                            variables)
+            after.append({v.path: numbers(to_file(v.value)) for v in variables})
+        runs[name] = {"optimizer": spec, "values": after}
+    write("muon", {"start": {name: numbers(array) for name, array in start.items()},
+                   "gradients": [{name: numbers(g) for name, g in gradient.items()} for gradient in gradients],
+                   "runs": runs})
+
+
 def write_label_smoothing(generator, rows=5, classes=4, smoothing=0.3, scale=0.25):
     loss = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=smoothing, reduction=None)
@@ -239,6 +290,7 @@ def write_metrics(generator, top_k=2):
 
 def main():
     write_optimizers(random.Random(2026))
+    write_muon(random.Random(2027))
     write_label_smoothing(random.Random(2))
     write_layer_norms(random.Random(31))
     write_depthwise(random.Random(32))

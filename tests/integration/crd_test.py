@@ -85,10 +85,9 @@ class SchemaTest(Case):
         self.assertNotIn("restartPolicy", spec["replicaSpecs"]["Worker"])  # depends on `training`
         training = spec["training"]
         self.assertEqual([1, 28, 28], training["dataset"]["synthetic"]["shape"])
-        self.assertEqual({"name": "Adam", "learningRate": 0.001, "momentum": 0, "nesterov": False,
-                          "beta1": 0.9, "beta2": 0.999, "rho": 0.9, "epsilon": 1e-7,
-                          "initialAccumulatorValue": 0.1, "trustCoefficient": 0.001, "weightDecay": 0,
-                          "globalClipNorm": 0},
+        self.assertEqual({"name": "Adam", "learningRate": 0.001, "beta1": 0.9, "beta2": 0.999, "rho": 0.9,
+                          "epsilon": 1e-7, "initialAccumulatorValue": 0.1, "trustCoefficient": 0.001,
+                          "adamLrRatio": 1, "weightDecay": 0, "globalClipNorm": 0},
                          training["optimizer"])
         self.assertNotIn("strategy", spec)
         self.assertNotIn("restartScope", spec)

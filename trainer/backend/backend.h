@@ -123,18 +123,20 @@ struct OptimizerMemory {
   float* values = nullptr;
   const float* gradients = nullptr;
   // SGD, LARS: momentum (if any); Adam, LAMB: m, v; RMSprop: mean square, momentum (if any);
-  // Adagrad: the sum of squares.
+  // Adagrad: the sum of squares; Muon: m, and Adam's v, which no matrix uses.
   std::vector<float*> slots;
   std::int64_t size = 0;
   // In ascending order and without gaps, from 0 to `size`. Empty: one segment, with weight decay.
   // LARS and LAMB treat each segment as one tensor.
   std::vector<OptimizerSegment> segments;
   const OptimizerStep* step = nullptr;
+  void* scratch = nullptr;  // OptimizerOp::ScratchBytes(); not preserved between steps
 };
 class OptimizerOp {
  public:
   virtual ~OptimizerOp() = default;
   virtual int Slots() const = 0;
+  virtual std::size_t ScratchBytes() const { return 0; }
   virtual void Bind(const OptimizerMemory& memory) = 0;
   // Updates values and slots as *step says.
   virtual void Step() = 0;

@@ -196,6 +196,7 @@ struct SgdSpec {
 struct AdamSpec {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
   float weight_decay = 0;  // decoupled (AdamW), before the update, as in SGD
+  float rate_ratio = 1;    // what lr is multiplied by, but not for the decay
 };
 // Hinton, "Neural networks for machine learning", lecture 6e, 2012, as in Keras (not centered):
 //   s = rho * s + (1 - rho) * g^2;  v = momentum * v + lr * g / sqrt(s + epsilon);  w -= v
@@ -234,6 +235,27 @@ struct LambSpec {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-7f;
   float weight_decay = 0;
 };
-using OptimizerRule = std::variant<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, LarsSpec, LambSpec>;
+// A row-major matrix among the values of an optimizer: those from `begin` on.
+struct MatrixRange {
+  std::int64_t begin = 0, rows = 0, columns = 0;
+  std::int64_t size() const { return rows * columns; }
+  std::int64_t end() const { return begin + size(); }
+};
+// Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024, as in Keras:
+//   m = momentum * m + g; u = m (nesterov: g + momentum * m)
+//   x = u / (|u| + 1e-7); `steps` times: a = x x^T, x = 3.4445 x + (-4.775 a + 2.0315 a a) x
+//   w -= lr * rms_rate * sqrt(max(rows, columns)) * x
+// A matrix with more rows than columns is transposed for that. The values in no matrix are
+// updated by `adam`, whose decay is that of all values.
+struct MuonSpec {
+  std::vector<MatrixRange> matrices = {};  // in ascending order; they do not overlap
+  float momentum = 0.95f;
+  bool nesterov = true;
+  int steps = 5;
+  float rms_rate = 0.2f;  // 0: w -= lr * x
+  AdamSpec adam = {};
+};
+using OptimizerRule =
+    std::variant<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, LarsSpec, LambSpec, MuonSpec>;
 
 }  // namespace lockstep::train

@@ -22,6 +22,19 @@ std::vector<OptimizerPiece> PiecesOf(const std::vector<OptimizerSegment>& segmen
   return pieces;
 }
 
+OptimizerMemory PartOf(const OptimizerMemory& memory, std::int64_t begin, std::int64_t end) {
+  OptimizerMemory part = memory;
+  part.values += begin;
+  part.gradients += begin;
+  for (float*& slot : part.slots) slot += begin;
+  part.size = end - begin;
+  part.segments.clear();
+  ForEachSegment(memory, begin, end, [&](std::int64_t first, std::int64_t last, bool decays) {
+    part.segments.push_back({.begin = first - begin, .end = last - begin, .decays = decays});
+  });
+  return part;
+}
+
 void CheckOptimizerMemory(const char* optimizer, const OptimizerMemory& memory, int slots) {
   LOCKSTEP_CHECK(memory.slots.size() == static_cast<std::size_t>(slots),
                  "{}: found {} slots, expected {}", optimizer, memory.slots.size(), slots);

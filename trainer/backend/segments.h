@@ -28,6 +28,9 @@ std::vector<OptimizerSegment> SegmentsOf(const OptimizerMemory& memory);
 std::vector<OptimizerPiece> PiecesOf(const std::vector<OptimizerSegment>& segments,
                                      std::int64_t most);
 
+// The part [begin, end) of `memory`, with the same scratch.
+OptimizerMemory PartOf(const OptimizerMemory& memory, std::int64_t begin, std::int64_t end);
+
 // Throws CheckFailure unless `memory` has `slots` slots, and segments as OptimizerMemory says.
 void CheckOptimizerMemory(const char* optimizer, const OptimizerMemory& memory, int slots);
 

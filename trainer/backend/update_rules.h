@@ -1,8 +1,8 @@
 // The formulas of the optimizers, for one value: see op_spec.h. `g` is the scaled gradient, `rate`
 // the learning rate. Weight decay is done already, except with LARS and LAMB, which say where it
 // goes. Replicas on different processors must apply the same update, so each formula rounds after
-// the same operations, in the same order, as that of the back end "cpu" (cpu/kernels/optimizers.cc
-// and trust_optimizers.cc).
+// the same operations, in the same order, as that of the back end "cpu" (cpu/kernels/optimizers.cc,
+// trust_optimizers.cc and muon.cc).
 #pragma once
 
 #include <cmath>
@@ -44,7 +44,8 @@ LOCKSTEP_ALSO_ON_GPU inline double Power(double base, std::int64_t exponent) {
 
 // Adam's learning rate, corrected for the bias of m and v.
 LOCKSTEP_ALSO_ON_GPU inline float RateOf(const AdamSpec& spec, const OptimizerStep& step) {
-  return static_cast<float>(step.learning_rate * std::sqrt(1 - Power(spec.beta2, step.step)) /
+  return static_cast<float>(step.learning_rate * spec.rate_ratio *
+                            std::sqrt(1 - Power(spec.beta2, step.step)) /
                             (1 - Power(spec.beta1, step.step)));
 }
 
@@ -116,6 +117,16 @@ LOCKSTEP_ALSO_ON_GPU inline float DirectionOf(const LambSpec& spec,
                                               const LambCorrections& corrections, float decay,
                                               float value, float m, float v) {
   return corrections.m * m / (std::sqrt(corrections.v * v) + spec.epsilon) + decay * value;
+}
+
+// Muon's m, and its u, which is returned.
+LOCKSTEP_ALSO_ON_GPU inline float MuonDirection(float momentum, bool nesterov, float g, float& m) {
+  m = momentum * m + g;
+  return nesterov ? g + momentum * m : m;
+}
+// What u is divided by, given the sum of its squares. Above 0.
+LOCKSTEP_ALSO_ON_GPU inline float MuonDivisor(double squares) {
+  return static_cast<float>(std::sqrt(squares)) + 1e-7f;
 }
 
 }  // namespace lockstep::train

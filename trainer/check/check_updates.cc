@@ -34,12 +34,17 @@ const std::array kRules = {
     NamedRule{"LARS", LarsSpec{.trust_coefficient = 0.1f}},
     NamedRule{"LARSNesterov", LarsSpec{.momentum = 0.9f, .nesterov = true, .weight_decay = 0.01f}},
     NamedRule{"LAMB", LambSpec{}},
-    NamedRule{"LAMBDecay", LambSpec{.beta1 = 0.8f, .weight_decay = 0.1f}}};
+    NamedRule{"LAMBDecay", LambSpec{.beta1 = 0.8f, .weight_decay = 0.1f}},
+    NamedRule{"Muon", MuonSpec{.matrices = MatricesToUpdate()}},
+    NamedRule{"MuonDecay", MuonSpec{.matrices = MatricesToUpdate(),
+                                    .nesterov = false,
+                                    .adam = {.weight_decay = 0.1f, .rate_ratio = 0.5f}}}};
 
 // Replicas on different back ends train one model together, so they must round an update alike. The
-// sums of LARS and LAMB may have another order than those of `cpu`.
+// sums of LARS, LAMB and Muon may have another order than those of `cpu`.
 bool IsSameOnAll(const OptimizerRule& rule) {
-  return !std::holds_alternative<LarsSpec>(rule) && !std::holds_alternative<LambSpec>(rule);
+  return !std::holds_alternative<LarsSpec>(rule) && !std::holds_alternative<LambSpec>(rule) &&
+         !std::holds_alternative<MuonSpec>(rule);
 }
 
 void CheckRule(Backend& backend, CheckGroup& group, const NamedRule& rule,

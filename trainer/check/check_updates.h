@@ -6,7 +6,8 @@
 namespace lockstep::train {
 
 // Checks a thousand parameters; with `large`, also so many that a thread of a GPU updates several.
-// LARS and LAMB have to be close to those of `reference`; the others must give the bits of `cpu`.
+// LARS, LAMB and Muon have to be close to those of `reference`; the others must give the bits of
+// `cpu`.
 CheckGroup CheckOptimizers(Backend& backend, bool large);
 // Against `reference`.
 CheckGroup CheckUpdateDecisions(Backend& backend);

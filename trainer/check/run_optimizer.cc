@@ -7,6 +7,13 @@
 
 namespace lockstep::train {
 
+std::vector<MatrixRange> MatricesToUpdate() {
+  return {{.begin = 10, .rows = 20, .columns = 30},
+          {.begin = 610, .rows = 9, .columns = 4},
+          {.begin = 720, .rows = 1, .columns = 7},
+          {.begin = 730, .rows = 31, .columns = 5}};
+}
+
 OptimizerOutputs RunOptimizer(Backend& backend, const OptimizerRule& rule,
                               const OptimizerRun& run) {
   const auto op = backend.MakeOptimizer(rule);
@@ -17,12 +24,14 @@ OptimizerOutputs RunOptimizer(Backend& backend, const OptimizerRule& rule,
     slots.push_back(std::make_unique<DeviceArray<float>>(backend, std::vector<float>(size)));
   }
   DeviceArray<float> gradients(backend, std::vector<float>(size));
+  const DeviceArray<std::byte> scratch(backend, std::vector<std::byte>(op->ScratchBytes()));
   DeviceArray<OptimizerStep> settings(backend, {OptimizerStep{}});
   OptimizerMemory bound{.values = values.data(),
                         .gradients = gradients.data(),
                         .slots = {},
                         .size = run.size,
-                        .step = settings.data()};
+                        .step = settings.data(),
+                        .scratch = scratch.data()};
   for (const auto& slot : slots) bound.slots.push_back(slot->data());
   if (run.in_segments) {
     bound.segments = {{.begin = 0, .end = 5, .decays = false},

@@ -12,7 +12,7 @@ namespace lockstep::train {
 inline constexpr std::size_t kNotAppliedStep = 7;  // counts from 1
 
 struct OptimizerRun {
-  std::int64_t size = 0;     // above 700
+  std::int64_t size = 0;     // above 1000
   bool in_segments = false;  // three, of which one decays
 };
 
@@ -20,6 +20,9 @@ struct OptimizerOutputs {
   std::vector<std::vector<float>> tensors;  // the values, and then the slots
   std::vector<bool> changed;                // for each step, whether it changed the values
 };
+
+// Wide, tall, adjacent and of one row; each lies in one segment.
+std::vector<MatrixRange> MatricesToUpdate();
 
 // Twenty steps with changing gradients, scales and learning rates, one of which does not apply.
 OptimizerOutputs RunOptimizer(Backend& backend, const OptimizerRule& rule, const OptimizerRun& run);

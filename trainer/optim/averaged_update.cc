@@ -30,6 +30,7 @@ class AveragedUpdate final : public OptimizerOp {
   AveragedUpdate& operator=(const AveragedUpdate&) = delete;
 
   int Slots() const override { return update_->Slots() + 1; }
+  std::size_t ScratchBytes() const override { return update_->ScratchBytes(); }
   void Bind(const OptimizerMemory& memory) override {
     CheckOptimizerMemory("averaged update", memory, Slots());
     OptimizerMemory of_update = memory;

@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "trainer/backend/settle.h"
+#include "trainer/core/crc32c.h"
+#include "trainer/core/rng.h"
 #include "trainer/optim/optimizer_rule.h"
 #include "trainer/optim/state_shares.h"
 
@@ -14,17 +16,21 @@ namespace {
 
 // Through which the average and the parameters are exchanged, a piece after the other.
 constexpr std::size_t kMostFloatsExchanged = 1 << 18;
+// What passes through the host at a time.
+constexpr std::size_t kMostFloats = 65'536;
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
     const api::OptimizerSpec& spec, Model& model, Backend& backend, OptimizerRole role,
     const std::optional<api::EmaSpec>& ema, const std::optional<FlatRange>& share) {
-  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeOptimizerRule(spec, ema, backend));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, OptimizerSegments(spec, model));
-  if (role == OptimizerRole::kIdle) rule = {};
   const FlatRange all{0, std::ssize(model.parameters())};
   const FlatRange own = share.value_or(all);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<MatrixRange> matrices, MatricesOf(spec, model));
+  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule,
+                            MakeOptimizerRule(spec, ema, backend, MatricesOfShare(matrices, own)));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto segments, OptimizerSegments(spec, model));
+  if (role == OptimizerRole::kIdle) rule = {};
   return std::unique_ptr<Optimizer>(
       new Optimizer(std::move(rule), SegmentsOfShare(segments, own), own, model, backend));
 }
@@ -44,6 +50,7 @@ Optimizer::Optimizer(OptimizerRuleOp rule, std::vector<OptimizerSegment> segment
     piece_offset_ =
         arena_.Reserve(sizeof(float) * std::min(kMostFloatsExchanged, own_parameters().size()));
   }
+  if (rule_.op != nullptr) scratch_offset_ = arena_.Reserve(rule_.op->ScratchBytes());
   arena_.Allocate(backend_.memory());
   ResetSlots();
   Rebind();
@@ -54,9 +61,37 @@ Optimizer::~Optimizer() {
   Settle(backend_);
 }
 
+std::uint32_t Optimizer::ProbeUpdate() {
+  LOCKSTEP_CHECK(share_.size() == std::ssize(model_.parameters()), "optimizer: probes a share");
+  const std::span<float> values = model_.parameters(), gradients = model_.gradients();
+  backend_.Zero(values.data(), values.size_bytes());
+  std::vector<float> piece(std::min(kMostFloats, values.size()));
+  for (std::size_t begin = 0; begin < values.size(); begin += piece.size()) {
+    const std::size_t size = std::min(piece.size(), values.size() - begin);
+    for (std::size_t i = 0; i < size; ++i) {
+      piece[i] = UniformFloat(Philox(0, begin + i, 0)[0]) - 0.5f;
+    }
+    backend_.Upload(piece.data(), gradients.data() + begin, size * sizeof(float));
+  }
+  const OptimizerStep settings{.learning_rate = 1};
+  backend_.Upload(&settings, step(), sizeof(settings));
+  Step();
+  std::uint32_t digest = 0;
+  for (std::size_t begin = 0; begin < values.size(); begin += piece.size()) {
+    const std::size_t size = std::min(piece.size(), values.size() - begin);
+    backend_.Download(values.data() + begin, piece.data(), size * sizeof(float));
+    digest = ExtendCrc32c(digest, std::as_bytes(std::span(piece.data(), size)));
+  }
+  // What lies between tensors is no parameter, but it was updated, too.
+  backend_.Zero(values.data(), values.size_bytes());
+  backend_.Zero(gradients.data(), gradients.size_bytes());
+  model_.InitializeParameters();
+  ResetSlots();
+  return digest;
+}
+
 // In pieces, so that a large model needs no second copy in the host's memory.
 void Optimizer::ResetSlots() {
-  constexpr std::size_t kMostFloats = 65'536;
   if (has_average()) BeginAverage();
   const int others = slots() - (has_average() ? 1 : 0);
   for (int i = 0; i < others; ++i) {
@@ -107,7 +142,8 @@ void Optimizer::Rebind() {
                          .slots = {},
                          .size = share_.size(),
                          .segments = segments_,
-                         .step = step()};
+                         .step = step(),
+                         .scratch = arena_.At(scratch_offset_)};
   for (int i = 0; i < slots(); ++i) memory.slots.push_back(slot(i).data());
   rule_.op->Bind(memory);
 }

@@ -50,12 +50,18 @@ class Optimizer {
   // of which is its own first. Initially what the rule starts from: zero, but for Adagrad.
   int slots() const { return static_cast<int>(rule_.slot_names.size()); }
   std::span<float> slot(int index);
-  // "momentum" (SGD and LARS with momentum), "m" and "v" (Adam, LAMB), "square" and, with momentum,
-  // "momentum" (RMSprop), "accumulator" (Adagrad); with `ema`, at last kAverageSlot. Checkpoints
-  // append "/<parameter>".
+  // "momentum" (SGD and LARS with momentum), "m" and "v" (Adam, LAMB, Muon), "square" and, with
+  // momentum, "momentum" (RMSprop), "accumulator" (Adagrad); with `ema`, at last kAverageSlot.
+  // Checkpoints append "/<parameter>".
   const std::vector<std::string>& slot_names() const { return rule_.slot_names; }
   // Sets every slot to what it was initially; the average to the parameters.
   void ResetSlots();
+
+  // A digest of the values after one update of zeros with fixed gradients: equal on two ranks if
+  // their devices round this model's update alike. Then the parameters and slots are what they were
+  // initially, and the gradients 0. Blocks. Requires: this is not idle, and
+  // share() is all.
+  std::uint32_t ProbeUpdate();
 
   // The exponential moving average of the parameters, which is evaluated in their place: see
   // AverageInPlace. BeginAverage sets it to the parameters, which is what it begins as. All of this
@@ -86,7 +92,7 @@ class Optimizer {
   FlatRange share_;
   Arena arena_;
   std::vector<std::size_t> slot_offsets_;  // bytes in arena_
-  std::size_t step_offset_ = 0, piece_offset_ = 0;
+  std::size_t step_offset_ = 0, piece_offset_ = 0, scratch_offset_ = 0;
   bool is_exchanged_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "trainer/optim/averaged_update.h"
 
@@ -37,22 +38,28 @@ absl::StatusOr<float> NotNegative(const char* field, double found) {
 }
 
 absl::StatusOr<OptimizerRuleOp> MakeSgd(const api::OptimizerSpec& spec, Backend& backend) {
-  SgdSpec sgd{.nesterov = spec.nesterov};
+  SgdSpec sgd{.nesterov = api::NesterovOf(spec)};
   LOCKSTEP_ASSIGN_OR_RETURN(sgd.weight_decay, NotNegative("weightDecay", spec.weight_decay));
-  LOCKSTEP_ASSIGN_OR_RETURN(sgd.momentum, Fraction("momentum", spec.momentum));
+  LOCKSTEP_ASSIGN_OR_RETURN(sgd.momentum, Fraction("momentum", api::MomentumOf(spec)));
   std::vector<std::string> slot_names;
   if (sgd.momentum != 0) slot_names = {"momentum"};
   return OptimizerRuleOp{.op = backend.MakeOptimizer(sgd), .slot_names = std::move(slot_names)};
 }
 
-// Adam, or LAMB, which takes Adam's direction.
+// The factors of Adam, or of LAMB, which takes Adam's direction.
 template <typename Spec>
-absl::StatusOr<OptimizerRuleOp> MakeWithMoments(const api::OptimizerSpec& spec, Backend& backend) {
+absl::StatusOr<Spec> WithMoments(const api::OptimizerSpec& spec) {
   Spec rule;
   LOCKSTEP_ASSIGN_OR_RETURN(rule.weight_decay, NotNegative("weightDecay", spec.weight_decay));
   LOCKSTEP_ASSIGN_OR_RETURN(rule.beta1, Fraction("beta1", spec.beta1));
   LOCKSTEP_ASSIGN_OR_RETURN(rule.beta2, Fraction("beta2", spec.beta2));
   LOCKSTEP_ASSIGN_OR_RETURN(rule.epsilon, Positive("epsilon", spec.epsilon));
+  return rule;
+}
+
+template <typename Spec>
+absl::StatusOr<OptimizerRuleOp> MakeWithMoments(const api::OptimizerSpec& spec, Backend& backend) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Spec rule, WithMoments<Spec>(spec));
   return OptimizerRuleOp{.op = backend.MakeOptimizer(rule), .slot_names = {"m", "v"}};
 }
 
@@ -60,7 +67,7 @@ absl::StatusOr<OptimizerRuleOp> MakeRmsprop(const api::OptimizerSpec& spec, Back
   RmspropSpec rmsprop;
   LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.weight_decay, NotNegative("weightDecay", spec.weight_decay));
   LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.rho, Fraction("rho", spec.rho));
-  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.momentum, Fraction("momentum", spec.momentum));
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.momentum, Fraction("momentum", api::MomentumOf(spec)));
   LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.epsilon, Positive("epsilon", spec.epsilon));
   std::vector<std::string> slot_names = {"square"};
   if (rmsprop.momentum != 0) slot_names.emplace_back("momentum");
@@ -78,9 +85,9 @@ absl::StatusOr<OptimizerRuleOp> MakeAdagrad(const api::OptimizerSpec& spec, Back
 }
 
 absl::StatusOr<OptimizerRuleOp> MakeLars(const api::OptimizerSpec& spec, Backend& backend) {
-  LarsSpec lars{.nesterov = spec.nesterov};
+  LarsSpec lars{.nesterov = api::NesterovOf(spec)};
   LOCKSTEP_ASSIGN_OR_RETURN(lars.weight_decay, NotNegative("weightDecay", spec.weight_decay));
-  LOCKSTEP_ASSIGN_OR_RETURN(lars.momentum, Fraction("momentum", spec.momentum));
+  LOCKSTEP_ASSIGN_OR_RETURN(lars.momentum, Fraction("momentum", api::MomentumOf(spec)));
   LOCKSTEP_ASSIGN_OR_RETURN(lars.trust_coefficient,
                             Positive("trustCoefficient", spec.trust_coefficient));
   std::vector<std::string> slot_names;
@@ -88,25 +95,56 @@ absl::StatusOr<OptimizerRuleOp> MakeLars(const api::OptimizerSpec& spec, Backend
   return OptimizerRuleOp{.op = backend.MakeOptimizer(lars), .slot_names = std::move(slot_names)};
 }
 
-absl::StatusOr<OptimizerRuleOp> MakeUpdate(const api::OptimizerSpec& spec, Backend& backend) {
+absl::StatusOr<OptimizerRuleOp> MakeMuon(const api::OptimizerSpec& spec, Backend& backend,
+                                         std::vector<MatrixRange> matrices) {
+  MuonSpec muon{.matrices = std::move(matrices), .nesterov = api::NesterovOf(spec)};
+  LOCKSTEP_ASSIGN_OR_RETURN(muon.momentum, Fraction("momentum", api::MomentumOf(spec)));
+  LOCKSTEP_ASSIGN_OR_RETURN(muon.adam, WithMoments<AdamSpec>(spec));
+  LOCKSTEP_ASSIGN_OR_RETURN(muon.adam.rate_ratio, Positive("adamLrRatio", spec.adam_lr_ratio));
+  return OptimizerRuleOp{.op = backend.MakeOptimizer(muon), .slot_names = {"m", "v"}};
+}
+
+absl::StatusOr<OptimizerRuleOp> MakeUpdate(const api::OptimizerSpec& spec, Backend& backend,
+                                           std::vector<MatrixRange> matrices) {
   if (spec.name == "SGD") return MakeSgd(spec, backend);
   if (spec.name == "Adam") return MakeWithMoments<AdamSpec>(spec, backend);
   if (spec.name == "RMSprop") return MakeRmsprop(spec, backend);
   if (spec.name == "Adagrad") return MakeAdagrad(spec, backend);
   if (spec.name == "LARS") return MakeLars(spec, backend);
   if (spec.name == "LAMB") return MakeWithMoments<LambSpec>(spec, backend);
+  if (spec.name == "Muon") return MakeMuon(spec, backend, std::move(matrices));
   return absl::InvalidArgumentError(
       fmt::format("optimizer.name: found \"{}\", expected \"Adam\", \"SGD\", \"RMSprop\", "
-                  "\"Adagrad\", \"LARS\" or \"LAMB\"",
+                  "\"Adagrad\", \"LARS\", \"LAMB\" or \"Muon\"",
                   spec.name));
+}
+
+bool IsNamedBy(const std::vector<std::string>& texts, const TensorSlot& slot) {
+  return std::ranges::any_of(
+      texts, [&](const std::string& text) { return slot.name.find(text) != std::string::npos; });
+}
+
+absl::Status CheckNameParts(const char* field, const std::vector<std::string>& texts,
+                            Model& model) {
+  const std::vector<TensorSlot>& all = model.whole_parameter_slots();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const bool is_used = std::ranges::any_of(
+        all, [&](const TensorSlot& slot) { return IsNamedBy({texts[i]}, slot); });
+    if (is_used) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "optimizer.{}[{}]: found \"{}\", expected a part of a parameter's name, such as \"{}\"",
+        field, i, texts[i], all.empty() ? "" : all.back().name));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
                                                   const std::optional<api::EmaSpec>& ema,
-                                                  Backend& backend) {
-  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeUpdate(spec, backend));
+                                                  Backend& backend,
+                                                  std::vector<MatrixRange> matrices) {
+  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, MakeUpdate(spec, backend, std::move(matrices)));
   if (!ema) return rule;
   const auto decay = static_cast<float>(ema->decay);
   if (!(decay > 0 && decay < 1)) {
@@ -120,18 +158,27 @@ absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec
   return rule;
 }
 
+absl::StatusOr<std::vector<MatrixRange>> MatricesOf(const api::OptimizerSpec& spec, Model& model) {
+  std::vector<MatrixRange> matrices;
+  if (!api::MultipliesMatrices(spec)) return matrices;
+  LOCKSTEP_RETURN_IF_ERROR(CheckNameParts("excludeLayers", spec.exclude_layers, model));
+  for (const TensorSlot& slot : model.parameter_slots()) {
+    const Shape& shape = slot.desc.shape;
+    if (shape.rank() != 2 || IsNamedBy(spec.exclude_layers, slot)) continue;
+    LOCKSTEP_CHECK(slot.desc.dense(), "muon: the matrix {} is not row-major", slot.name);
+    matrices.push_back({.begin = slot.offset, .rows = shape[0], .columns = shape[1]});
+  }
+  return matrices;
+}
+
 absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::OptimizerSpec& spec,
                                                                 Model& model) {
   const std::vector<std::string>& exclude = spec.weight_decay_exclude;
   const bool by_tensor = api::MeasuresTensors(spec);
   std::vector<OptimizerSegment> segments;
   if (exclude.empty() && !by_tensor) return segments;
-  const auto is_excluded = [](const TensorSlot& slot, const std::string& text) {
-    return slot.name.find(text) != std::string::npos;
-  };
   for (const TensorSlot& slot : model.parameter_slots()) {
-    const bool decays = std::ranges::none_of(
-        exclude, [&](const std::string& text) { return is_excluded(slot, text); });
+    const bool decays = !IsNamedBy(exclude, slot);
     if (segments.empty()) {
       segments.push_back({.decays = decays});
     } else if (by_tensor || segments.back().decays != decays) {
@@ -139,16 +186,7 @@ absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::Optim
       segments.push_back({.begin = slot.offset, .decays = decays});
     }
   }
-  const std::vector<TensorSlot>& all = model.whole_parameter_slots();
-  for (std::size_t i = 0; i < exclude.size(); ++i) {
-    const bool is_used = std::ranges::any_of(
-        all, [&](const TensorSlot& slot) { return is_excluded(slot, exclude[i]); });
-    if (is_used) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "optimizer.weightDecayExclude[{}]: found \"{}\", expected a part of a parameter's name, "
-        "such as \"{}\"",
-        i, exclude[i], all.empty() ? "" : all.back().name));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckNameParts("weightDecayExclude", exclude, model));
   if (!segments.empty()) {
     segments.back().end = static_cast<std::int64_t>(model.parameters().size());
   }

@@ -25,10 +25,17 @@ struct OptimizerRuleOp {
 };
 
 // With `ema`, the rule then averages the parameters that it has updated: one more slot, the last.
-// InvalidArgument names the field that is unknown or out of range.
+// `matrices`: those that an optimizer multiplies that does so. InvalidArgument names the field that
+// is unknown or out of range.
 absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec,
                                                   const std::optional<api::EmaSpec>& ema,
-                                                  Backend& backend);
+                                                  Backend& backend,
+                                                  std::vector<MatrixRange> matrices = {});
+
+// The model's parameters that an optimizer multiplies as matrices: those of two axes, the weights
+// of dense layers, as in Keras, but for those whose name contains one of exclude_layers. None if
+// the optimizer multiplies no matrices. InvalidArgument names an entry that is in no name.
+absl::StatusOr<std::vector<MatrixRange>> MatricesOf(const api::OptimizerSpec& spec, Model& model);
 
 // Segments of the model's parameters: each tensor with an optimizer that measures tensors, else by
 // whether they decay; empty if all do. Those whose name contains one of weight_decay_exclude do

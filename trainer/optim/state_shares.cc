@@ -53,4 +53,18 @@ std::vector<OptimizerSegment> SegmentsOfShare(std::span<const OptimizerSegment> 
   return parts;
 }
 
+std::vector<MatrixRange> MatricesOfShare(std::span<const MatrixRange> matrices,
+                                         const FlatRange& share) {
+  std::vector<MatrixRange> parts;
+  for (MatrixRange matrix : matrices) {
+    const FlatRange part = Intersection({matrix.begin, matrix.end()}, share);
+    if (part.size() == 0) continue;
+    LOCKSTEP_CHECK(part.size() == matrix.size(), "state shares: a matrix is cut at {} to {}",
+                   part.begin, part.end);
+    matrix.begin -= share.begin;
+    parts.push_back(matrix);
+  }
+  return parts;
+}
+
 }  // namespace lockstep::train

@@ -25,4 +25,9 @@ std::vector<FlatRange> PlanStateShares(std::span<const TensorSlot> tensors, std:
 std::vector<OptimizerSegment> SegmentsOfShare(std::span<const OptimizerSegment> segments,
                                               const FlatRange& share);
 
+// Returns those of `matrices` that are in `share`, counted from its beginning. Requires: it begins
+// and ends where a tensor does.
+std::vector<MatrixRange> MatricesOfShare(std::span<const MatrixRange> matrices,
+                                         const FlatRange& share);
+
 }  // namespace lockstep::train

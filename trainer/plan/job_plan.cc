@@ -61,10 +61,12 @@ std::string MemoryKey(api::TrainingSpec training) {
     training.early_stopping =
         api::EarlyStoppingSpec{.restore_best = training.early_stopping->restore_best};
   }
-  // What an optimizer multiplies by takes no memory, except that there is no momentum without.
+  // What an optimizer multiplies by takes no memory, except that there is no momentum without. Muon
+  // needs memory for its largest matrix.
   const api::OptimizerSpec& optimizer = training.optimizer;
   training.optimizer = {.name = optimizer.name,
-                        .momentum = optimizer.momentum == 0 ? 0.0 : 0.5,
+                        .momentum = api::MomentumOf(optimizer) == 0 ? 0.0 : 0.5,
+                        .exclude_layers = optimizer.exclude_layers,
                         .weight_decay_exclude = optimizer.weight_decay_exclude};
   if (training.ema) training.ema = api::EmaSpec{};
   return api::TrainingSpecToJson(training).dump();

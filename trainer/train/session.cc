@@ -168,7 +168,7 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
                         .element = samples().element(),
                         .outputs = outputs_};
   if (!only_evaluates_) LOCKSTEP_RETURN_IF_ERROR(AllocateSums(parts));
-  LOCKSTEP_RETURN_IF_ERROR(MakeOptimizer());
+  LOCKSTEP_RETURN_IF_ERROR(MakeOptimizer(parts.initializes_model));
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
   if (ReadsTargets(training_.loss.type)) {
@@ -180,18 +180,29 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   return absl::OkStatus();
 }
 
-absl::Status Session::MakeOptimizer() {
+absl::Status Session::MakeOptimizer(bool initializes_model) {
   const bool is_idle = only_evaluates_ || update_site_ == UpdateSite::kRankZero;
   std::optional<FlatRange> share;
   if (shares_updates()) {
+    const api::OptimizerSpec& optimizer = training_.optimizer;
+    const bool whole_tensors =
+        api::MeasuresTensors(optimizer) || api::MultipliesMatrices(optimizer);
     state_shares_ = PlanStateShares(model_->parameter_slots(), std::ssize(model_->parameters()),
-                                    plan_.world, api::MeasuresTensors(training_.optimizer));
+                                    plan_.world, whole_tensors);
     share = state_shares_.at(static_cast<std::size_t>(rank_));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
                                     is_idle ? OptimizerRole::kIdle : OptimizerRole::kUpdates,
                                     training_.ema, share));
+  // The ranks' products must round alike, or their parameters drift apart, unless one rank updates
+  // each for all. The ranks of different stages have different parameters, so that they cannot
+  // compare.
+  const bool has_peers = plan_.world > 1 && stage_.count == 1 && initializes_model &&
+                         update_site_ == UpdateSite::kEveryRank && !share;
+  if (api::MultipliesMatrices(training_.optimizer) && has_peers && !is_idle) {
+    update_digest_ = optimizer_->ProbeUpdate();
+  }
   return absl::OkStatus();
 }
 

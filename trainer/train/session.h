@@ -111,7 +111,8 @@ class Session {
   const Model& model() const { return *model_; }
   const ModelDescription& model_description() const { return model_description_; }
   // Equal on all ranks of a group: the sizes, elements and classes of the data sets, digests of
-  // their samples (if Create has made this session), then the parameters' layout. The form is that
+  // their samples (if Create has made this session), then the parameters' layout. Before them, if
+  // ranks multiply matrices in their updates: Optimizer::ProbeUpdate. The form is that
   // of rendezvous/fingerprint.h.
   std::string Fingerprint() const;
   // A digest of the samples as the model sees them: DigestOfSamples, and how they are normalized.
@@ -258,7 +259,7 @@ class Session {
   static InputScaling ScalingOf(const api::DatasetSpec& spec, const Shape& sample);
   absl::Status PlanSteps(const SessionParts& parts, int world);
   absl::Status BuildModel(const SessionParts& parts);
-  absl::Status MakeOptimizer();
+  absl::Status MakeOptimizer(bool initializes_model);
   absl::Status BuildTwins(const std::vector<nlohmann::json>& layers, ModelOptions options);
   absl::Status AllocateSums(const SessionParts& parts);
   void AllocateBlock();
@@ -301,6 +302,7 @@ class Session {
   std::unique_ptr<Model> model_;
   std::vector<std::unique_ptr<Model>> twins_;  // share the tensors of model_
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<std::uint32_t> update_digest_;  // of an optimizer whose ranks must compare it
   std::unique_ptr<LossOp> training_loss_, evaluation_loss_;  // the first as train_data_
 
   // The operands of OwnGradientNorm's decision, which is made for its norm alone.

@@ -103,10 +103,12 @@ InputScaling Session::ScalingOf(const api::DatasetSpec& spec, const Shape& sampl
 }
 
 std::string Session::Fingerprint() const {
+  const std::string update =
+      update_digest_ ? fmt::format("digestOfTheFirstUpdate={:08x};", *update_digest_) : "";
   return fmt::format(
-      "trainSamples={};testSamples={};sample={};classes={};labelNumbers={};trainDigest={:016x};"
+      "{}trainSamples={};testSamples={};sample={};classes={};labelNumbers={};trainDigest={:016x};"
       "testDigest={:016x};{}",
-      train_data_->size(), test_data_ ? test_data_->size() : 0, ElementsOf(*train_data_),
+      update, train_data_->size(), test_data_ ? test_data_->size() : 0, ElementsOf(*train_data_),
       train_data_->classes(), train_data_->targets(), train_digest_, test_digest_,
       model_->LayoutFingerprint());
 }

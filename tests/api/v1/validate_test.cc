@@ -699,17 +699,31 @@ TEST(ValidateTest, TrainingFaults) {
        "spec.training.optimizer.name: found \"adam\"; did you mean \"Adam\"?"},
       {[](TrainingSpec& t) { t.optimizer.momentum = 0.9; },
        "spec.training.optimizer.momentum: found with Adam, expected only with SGD or RMSprop "
-       "or LARS"},
+       "or LARS or Muon"},
+      {[](TrainingSpec& t) { t.optimizer.adam_lr_ratio = 0.5; },
+       "spec.training.optimizer.adamLrRatio: found with Adam, expected only with Muon"},
+      {[](TrainingSpec& t) { t.optimizer.exclude_layers = {"dense"}; },
+       "spec.training.optimizer.excludeLayers: found with Adam, expected only with Muon"},
+      {[](TrainingSpec& t) {
+         t.optimizer.name = "Muon", t.optimizer.exclude_layers = {"dense", ""};
+       },
+       "spec.training.optimizer.excludeLayers[1]: found an empty text, which every name contains; "
+       "expected a part of a name"},
+      {[](TrainingSpec& t) { t.optimizer.name = "Muon", t.optimizer.rho = 0.5; },
+       "spec.training.optimizer.rho: found with Muon, expected only with RMSprop"},
+      {[](TrainingSpec& t) { t.optimizer.nesterov = true; },
+       "spec.training.optimizer.nesterov: found with Adam, expected only with SGD or LARS or "
+       "Muon"},
       {[](TrainingSpec& t) { t.optimizer.name = "Adagrad", t.optimizer.rho = 0.8; },
        "spec.training.optimizer.rho: found with Adagrad, expected only with RMSprop"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.epsilon = 0.1; },
        "spec.training.optimizer.epsilon: found with SGD, expected only with Adam or RMSprop or "
-       "Adagrad or LAMB"},
+       "Adagrad or LAMB or Muon"},
       {[](TrainingSpec& t) { t.optimizer.initial_accumulator_value = 0; },
        "spec.training.optimizer.initialAccumulatorValue: found with Adam, expected only with "
        "Adagrad"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.beta1 = 0.5; },
-       "spec.training.optimizer.beta1: found with SGD, expected only with Adam or LAMB"},
+       "spec.training.optimizer.beta1: found with SGD, expected only with Adam or LAMB or Muon"},
       {[](TrainingSpec& t) { t.optimizer.name = "LAMB", t.optimizer.trust_coefficient = 0.1; },
        "spec.training.optimizer.trustCoefficient: found with LAMB, expected only with LARS"},
       {[](TrainingSpec& t) { t.optimizer.name = "LARS", t.optimizer.nesterov = true; },
@@ -1109,6 +1123,10 @@ TEST(ValidateTest, ParameterServersTrainWithWhatTheySupport) {
             "spec.training.optimizer.name: found LAMB with parameterServer.placement BySize, which "
             "may cut a tensor whose norms LAMB needs; expected RoundRobin");
   EXPECT_EQ(Faults(with({.placement = ParameterPlacement::kRoundRobin}).With(lamb)), "");
+  const auto muon = [](TrainingJob& job) { job.spec.training->optimizer.name = "Muon"; };
+  EXPECT_EQ(Faults(with({.placement = ParameterPlacement::kRoundRobin}).With(muon)),
+            "spec.training.optimizer.name: Muon is not supported yet with strategy "
+            "ParameterServer, whose servers do not know the shapes of tensors");
 }
 
 TEST(ValidateTest, EveryErrorIsReported) {

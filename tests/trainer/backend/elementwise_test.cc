@@ -222,6 +222,49 @@ TEST_P(ElementwiseTest, LambMatchesReference) {
   }
 }
 
+// Their errors: a product's rounding grows by the iteration's slope, up to 3.4 at each of its
+// steps.
+constexpr float kMuonTolerance = 2e-5f;
+
+TEST_P(ElementwiseTest, MuonMatchesReference) {
+  for (const MuonSpec& spec :
+       {MuonSpec{.matrices = MatricesToUpdate()},
+        MuonSpec{.matrices = MatricesToUpdate(),
+                 .momentum = 0.8f,
+                 .nesterov = false,
+                 .steps = 2,
+                 .rms_rate = 0,
+                 .adam = {.beta1 = 0.8f, .weight_decay = 0.1f, .rate_ratio = 0.5f}},
+        MuonSpec{}}) {
+    for (const bool in_segments : {false, true}) {
+      const auto found = RunOptimizer(*backend_, spec, in_segments),
+                 expected = RunOptimizer(*oracle_, spec, in_segments);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        ExpectClose(found[i], expected[i], kMuonTolerance);
+      }
+    }
+  }
+}
+
+// Without matrices, Muon is AdamW.
+TEST_P(ElementwiseTest, MuonWithoutMatricesIsAdam) {
+  const AdamSpec adam{.beta1 = 0.8f, .weight_decay = 0.1f};
+  EXPECT_EQ(RunOptimizer(*backend_, MuonSpec{.adam = adam}, /*in_segments=*/true),
+            RunOptimizer(*backend_, adam, /*in_segments=*/true));
+}
+
+// Matrices of several pieces, which several threads share.
+TEST_P(ElementwiseTest, MuonOfLargeMatricesMatchesReference) {
+  const MuonSpec spec{.matrices = {{.begin = 3, .rows = 150, .columns = 160},
+                                   {.begin = 24'010, .rows = 520, .columns = 40}}};
+  const OptimizerRun run{.size = 45'000};
+  const auto found = RunOptimizer(*backend_, spec, run).tensors,
+             expected = RunOptimizer(*oracle_, spec, run).tensors;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ExpectClose(found[i], expected[i], kMuonTolerance);
+  }
+}
+
 // A tensor of several pieces, each of which several threads or a block of threads measure.
 TEST_P(ElementwiseTest, TheTrustOfALargeTensorMatchesReference) {
   for (const OptimizerRule& rule : std::vector<OptimizerRule>{

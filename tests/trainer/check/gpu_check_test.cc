@@ -110,6 +110,7 @@ class OtherRounding final : public ChangedBackend {
    public:
     explicit Op(std::unique_ptr<OptimizerOp> op) : op_(std::move(op)) {}
     int Slots() const override { return op_->Slots(); }
+    std::size_t ScratchBytes() const override { return op_->ScratchBytes(); }
     void Bind(const OptimizerMemory& memory) override {
       memory_ = memory;
       op_->Bind(memory);

@@ -1,7 +1,9 @@
 // The updates are those of Keras, or of the papers' formulas in double, on every back end.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,8 +22,8 @@ api::OptimizerSpec RuleOf(const json& spec) {
   const api::OptimizerSpec defaults;
   return {.name = spec.at("name"),
           .learning_rate = spec.at("learningRate"),
-          .momentum = spec.value("momentum", defaults.momentum),
-          .nesterov = spec.value("nesterov", defaults.nesterov),
+          .momentum = spec.value("momentum", api::MomentumOf({.name = spec.at("name")})),
+          .nesterov = spec.value("nesterov", api::NesterovOf({.name = spec.at("name")})),
           .beta1 = spec.value("beta1", defaults.beta1),
           .beta2 = spec.value("beta2", defaults.beta2),
           .rho = spec.value("rho", defaults.rho),
@@ -29,6 +31,8 @@ api::OptimizerSpec RuleOf(const json& spec) {
           .initial_accumulator_value =
               spec.value("initialAccumulatorValue", defaults.initial_accumulator_value),
           .trust_coefficient = spec.value("trustCoefficient", defaults.trust_coefficient),
+          .adam_lr_ratio = spec.value("adamLrRatio", defaults.adam_lr_ratio),
+          .exclude_layers = spec.value("excludeLayers", defaults.exclude_layers),
           .weight_decay = spec.value("weightDecay", defaults.weight_decay)};
 }
 
@@ -78,6 +82,59 @@ INSTANTIATE_TEST_SUITE_P(Runs, GoldenOptimizersTest,
                                                               "adagrad", "adagrad_decay", "lars",
                                                               "lars_momentum", "lars_nesterov",
                                                               "lamb", "lamb_decay")),
+                         [](const auto& run) {
+                           return TestName(std::get<0>(run.param)) + "_" + std::get<1>(run.param);
+                         });
+
+// A model with kernels of four axes, biases, and matrices that are wide, tall and of one row.
+class GoldenMuonTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  // Tensors by name, where a model has them.
+  std::vector<float> Flat(const json& tensors) {
+    std::vector<float> flat(bench_.model().parameters().size());
+    for (const TensorSlot& slot : bench_.model().parameter_slots()) {
+      const std::vector<float> values = tensors.at(slot.name);
+      EXPECT_EQ(std::ssize(values), slot.size) << slot.name;
+      std::ranges::copy(values, flat.begin() + slot.offset);
+    }
+    return flat;
+  }
+
+  ModelBench bench_{{LayerJson("Conv2D", {{"filters", 2}, {"kernelSize", 2}}), LayerJson("Flatten"),
+                     LayerJson("Dense", {{"units", 4}}), LayerJson("Dense", {{"units", 6}}),
+                     LayerJson("Dense", {{"units", 1}})},
+                    {.batch = 1, .input = {1, 3, 3}, .classes = 1},
+                    std::get<0>(GetParam())};
+};
+
+TEST_P(GoldenMuonTest, ValuesAreThoseOfKeras) {
+  const json golden = GoldenFile("muon");
+  const json& run = golden.at("runs").at(std::get<1>(GetParam()));
+  Backend& backend = bench_.backend();
+  const std::span<float> parameters = bench_.model().parameters();
+  std::vector<float> values = Flat(golden.at("start"));
+  ASSERT_EQ(bench_.model().parameter_slots().size(), golden.at("start").size());
+  backend.Upload(values.data(), parameters.data(), parameters.size_bytes());
+  const api::OptimizerSpec spec = RuleOf(run.at("optimizer"));
+  const auto optimizer = Optimizer::Create(spec, bench_.model(), backend).value();
+  for (std::size_t i = 0; i < golden.at("gradients").size(); ++i) {
+    const std::vector<float> gradients = Flat(golden.at("gradients")[i]);
+    const OptimizerStep settings{.learning_rate = static_cast<float>(spec.learning_rate),
+                                 .step = static_cast<std::int64_t>(i) + 1};
+    backend.Upload(gradients.data(), bench_.model().gradients().data(), parameters.size_bytes());
+    backend.Upload(&settings, optimizer->step(), sizeof(settings));
+    optimizer->Step();
+    backend.Download(parameters.data(), values.data(), parameters.size_bytes());
+    const std::vector<float> expected = Flat(run.at("values")[i]);
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      ASSERT_NEAR(values[k], expected[k], 2e-6) << "update " << i << ", value " << k;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, GoldenMuonTest,
+                         ::testing::Combine(::testing::ValuesIn(EachBackend()),
+                                            ::testing::Values("keras_defaults", "every_setting")),
                          [](const auto& run) {
                            return TestName(std::get<0>(run.param)) + "_" + std::get<1>(run.param);
                          });

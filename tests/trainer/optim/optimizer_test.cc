@@ -53,6 +53,7 @@ TEST_F(OptimizerTest, SlotsAreNamedAndLieParallelToTheParameters) {
               ::testing::ElementsAre("momentum"));
   EXPECT_EQ(Make({.name = "LARS"})->slots(), 0);
   EXPECT_THAT(Make({.name = "LAMB"})->slot_names(), ::testing::ElementsAre("m", "v"));
+  EXPECT_THAT(Make({.name = "Muon"})->slot_names(), ::testing::ElementsAre("m", "v"));
 }
 
 TEST_F(OptimizerTest, SlotsBeginAsTheRuleSaysAndAreResetToThat) {
@@ -252,7 +253,7 @@ TEST_F(OptimizerTest, SlotsRestoredMidwayGiveTheSameBits) {
 
 TEST_F(OptimizerTest, TheGradientIsScaledFirst) {
   const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
-  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad", "LARS", "LAMB"}) {
+  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad", "LARS", "LAMB", "Muon"}) {
     const auto scaled = Make({.name = name}), plain = Make({.name = name});
     std::fill(parameters.begin(), parameters.end(), 1.0f);
     std::fill(gradients.begin(), gradients.end(), 2.0f);
@@ -268,7 +269,7 @@ TEST_F(OptimizerTest, TheGradientIsScaledFirst) {
 TEST_F(OptimizerTest, AnExcludedParameterDoesNotDecay) {
   const Model& model = bench_.model();
   const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
-  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad"}) {
+  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad", "Muon"}) {
     const auto optimizer =
         Make({.name = name, .weight_decay = 0.5, .weight_decay_exclude = {"bias"}});
     std::fill(parameters.begin(), parameters.end(), 1.0f);
@@ -328,7 +329,7 @@ TEST(OptimizerSegmentsTest, AModelWithoutParametersHasNone) {
   for (const char* backend : {"cpu", "reference"}) {
     ModelBench bench({LayerJson("GlobalAveragePooling2D")},
                      {.batch = 2, .input = {3, 2, 2}, .classes = 3}, backend);
-    for (const char* name : {"SGD", "LARS", "LAMB"}) {
+    for (const char* name : {"SGD", "LARS", "LAMB", "Muon"}) {
       const auto optimizer =
           Optimizer::Create({.name = name}, bench.model(), bench.backend()).value();
       *optimizer->step() = {.learning_rate = 0.5f, .step = 1};
@@ -340,7 +341,7 @@ TEST(OptimizerSegmentsTest, AModelWithoutParametersHasNone) {
 TEST_F(OptimizerTest, FaultsNameTheField) {
   EXPECT_EQ(FaultOf({.name = "Lion"}),
             "optimizer.name: found \"Lion\", expected \"Adam\", \"SGD\", \"RMSprop\", \"Adagrad\", "
-            "\"LARS\" or \"LAMB\"");
+            "\"LARS\", \"LAMB\" or \"Muon\"");
   EXPECT_EQ(FaultOf({.name = "LARS", .trust_coefficient = 0}),
             "optimizer.trustCoefficient: found 0, expected above 0 and finite as a 32-bit float");
   EXPECT_EQ(FaultOf({.name = "SGD", .momentum = 1.0}),
@@ -361,6 +362,42 @@ TEST_F(OptimizerTest, FaultsNameTheField) {
   EXPECT_EQ(FaultOf({.weight_decay = 0.1, .weight_decay_exclude = {"bias", "gamma"}}),
             "optimizer.weightDecayExclude[1]: found \"gamma\", expected a part of a parameter's "
             "name, such as \"dense/bias\"");
+  EXPECT_EQ(FaultOf({.name = "Muon", .exclude_layers = {"weight", "dense_1"}}),
+            "optimizer.excludeLayers[1]: found \"dense_1\", expected a part of a parameter's name, "
+            "such as \"dense/bias\"");
+  EXPECT_EQ(FaultOf({.name = "Muon", .adam_lr_ratio = 0}),
+            "optimizer.adamLrRatio: found 0, expected above 0 and finite as a 32-bit float");
+}
+
+TEST_F(OptimizerTest, AnExcludedMatrixOfMuonDoesNotDecay) {
+  const auto parameters = bench_.model().parameters();
+  const auto optimizer =
+      Make({.name = "Muon", .weight_decay = 0.5, .weight_decay_exclude = {"weight"}});
+  std::ranges::fill(parameters, 1.0f);
+  std::ranges::fill(bench_.model().gradients(), 0.0f);
+  Step(*optimizer, 0.5, 1);
+  for (const TensorSlot& slot : bench_.model().parameter_slots()) {
+    EXPECT_EQ(parameters[static_cast<std::size_t>(slot.offset)],
+              slot.name == "dense/weight" ? 1.0f : 0.75f)
+        << slot.name;
+  }
+}
+
+TEST_F(OptimizerTest, MuonIsAdamWhereThereIsNoMatrix) {
+  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  const auto after_a_step = [&](const api::OptimizerSpec& spec) {
+    std::ranges::fill(parameters, 1.0f);
+    std::ranges::fill(gradients, 2.0f);
+    Step(*Make(spec), 0.25, 1);
+    return std::vector<float>(parameters.begin(), parameters.end());
+  };
+  const std::vector<float> adam = after_a_step({.name = "Adam"});
+  EXPECT_EQ(after_a_step({.name = "Muon", .exclude_layers = {"dense/weight"}}), adam);
+  const std::vector<float> muon = after_a_step({.name = "Muon"});
+  for (const TensorSlot& slot : bench_.model().parameter_slots()) {
+    const auto first = static_cast<std::size_t>(slot.offset);
+    EXPECT_EQ(muon[first] == adam[first], slot.name == "dense/bias") << slot.name;
+  }
 }
 
 // The updates are of floats, in which these are 1, 0 and infinity.

@@ -20,7 +20,8 @@ TEST_P(OptimizerStateTest, IsSavedAndRestoredToTheBit) {
        {api::OptimizerSpec{.name = "RMSprop", .learning_rate = 0.01, .momentum = 0.9},
         api::OptimizerSpec{.name = "Adagrad", .learning_rate = 0.1},
         api::OptimizerSpec{.name = "LARS", .learning_rate = 1, .momentum = 0.9},
-        api::OptimizerSpec{.name = "LAMB", .learning_rate = 0.01}}) {
+        api::OptimizerSpec{.name = "LAMB", .learning_rate = 0.01},
+        api::OptimizerSpec{.name = "Muon", .learning_rate = 0.01}}) {
     SCOPED_TRACE(spec.name);
     training.optimizer = spec;
     LocalRendezvousHub whole_hub(1);

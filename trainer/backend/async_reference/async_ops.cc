@@ -77,11 +77,13 @@ class AsyncOptimizerOp final : public OptimizerOp {
       : device_(device), op_(std::move(op)) {}
   ~AsyncOptimizerOp() override { device_.queue.Synchronize(); }
   int Slots() const override { return op_->Slots(); }
+  std::size_t ScratchBytes() const override { return op_->ScratchBytes(); }
   void Bind(const OptimizerMemory& memory) override {
     OptimizerMemory real = memory;
     real.values = device_.memory.Real(memory.values);
     real.gradients = device_.memory.Real(memory.gradients);
     real.step = device_.memory.Real(memory.step);
+    real.scratch = device_.memory.Real(memory.scratch);
     for (float*& slot : real.slots) slot = device_.memory.Real(slot);
     device_.queue.Synchronize();
     op_->Bind(real);

@@ -1,5 +1,5 @@
-#include "trainer/backend/cuda/bound_optimizer.h"
 #include "trainer/backend/cuda/ops.h"
+#include "trainer/backend/cuda/optimizers/bound_optimizer.h"
 
 namespace lockstep::train::cuda {
 namespace {
@@ -12,7 +12,7 @@ class Adam final : public BoundOptimizer {
   void Step() override {
     device().Launch(LOCKSTEP_CUDA_KERNEL(UpdateByAdam), grid(), memory().values, memory().gradients,
                     slot(0), slot(1), memory().size, segments(), segment_count(), memory().step,
-                    weight_decay(), spec_.beta1, spec_.beta2, spec_.epsilon);
+                    weight_decay(), spec_.beta1, spec_.beta2, spec_.epsilon, spec_.rate_ratio);
   }
 
  private:

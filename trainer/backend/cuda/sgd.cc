@@ -1,5 +1,5 @@
-#include "trainer/backend/cuda/bound_optimizer.h"
 #include "trainer/backend/cuda/ops.h"
+#include "trainer/backend/cuda/optimizers/bound_optimizer.h"
 
 namespace lockstep::train::cuda {
 namespace {

@@ -76,8 +76,9 @@ bool UsesPrimitives(const OpSpec& spec) {
   return std::holds_alternative<Conv2dSpec>(spec) || std::holds_alternative<DenseSpec>(spec);
 }
 
+constexpr std::size_t kMapOfArguments = 1024, kPackedBlocks = 2 << 20;
+
 std::size_t MostAllowed(const Op& op, const OpSpec& spec) {
-  constexpr std::size_t kMapOfArguments = 1024, kPackedBlocks = 2 << 20;
   if (!UsesPrimitives(spec)) return 0;
   const bool multiplies = std::ranges::any_of(op.Choices(), [](const OpChoice& choice) {
     return choice.implementation.find("gemm") != std::string::npos;
@@ -134,6 +135,26 @@ TEST_P(AllocationTest, LossAndOptimizerAllocateNothing) {
   const long before = Allocations();
   run();
   EXPECT_EQ(Allocations() - before, 0);
+}
+
+// oneDNN packs blocks of the factors, of more bytes the larger they are, but no matrix of 20 MB.
+TEST_P(AllocationTest, MuonAllocatesNoMatrix) {
+  constexpr std::int64_t kSize = 1024 * 5000;
+  std::vector<float> floats(static_cast<std::size_t>(3 * kSize), 0.5f);
+  const OptimizerStep step{.learning_rate = 0.001f};
+  const auto muon =
+      backend_->MakeOptimizer(MuonSpec{.matrices = {{.rows = 1024, .columns = 5000}}, .steps = 1});
+  std::vector<std::byte> scratch(muon->ScratchBytes());
+  muon->Bind({.values = floats.data(),
+              .gradients = floats.data() + kSize,
+              .slots = {floats.data() + 2 * kSize, nullptr},
+              .size = kSize,
+              .step = &step,
+              .scratch = scratch.data()});
+  muon->Step();
+  ForgetLargestAllocation();
+  muon->Step();
+  EXPECT_LE(LargestAllocation(), 3 * kPackedBlocks);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, AllocationTest, ::testing::Values(1, 2));

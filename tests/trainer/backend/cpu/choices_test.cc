@@ -11,7 +11,9 @@
 
 #include "tests/trainer/backend/expect_close.h"
 #include "trainer/backend/cpu/device/cost.h"
+#include "trainer/backend/cpu/device/device.h"
 #include "trainer/backend/cpu/device/memory_desc.h"
+#include "trainer/backend/cpu/matrix_product.h"
 #include "trainer/check/op_cases.h"
 #include "trainer/check/run_op.h"
 
@@ -23,6 +25,20 @@ void ExpectFastChoices(const Op& op, const std::string& what) {
   for (const OpChoice& choice : op.Choices()) {
     EXPECT_FALSE(cpu::IsReference(choice.implementation))
         << what << ", " << choice.pass << ": " << choice.implementation << " on " << choice.layout;
+  }
+}
+
+// The products of a wide matrix, a tall one, and one of one row.
+TEST(MuonChoicesTest, NoProductIsAPlainLoop) {
+  const cpu::Device device(2);
+  for (const MatrixRange& matrix :
+       {MatrixRange{.rows = 10, .columns = 1152}, MatrixRange{.rows = 512, .columns = 64},
+        MatrixRange{.rows = 1, .columns = 30}}) {
+    for (const MuonProduct of : kMuonProducts) {
+      const cpu::MatrixProduct product(device, ShapeOf(matrix, of));
+      EXPECT_FALSE(cpu::IsReference(product.implementation()))
+          << matrix.rows << " x " << matrix.columns << ": " << product.implementation();
+    }
   }
 }
 

@@ -301,6 +301,32 @@ TEST_P(PlainLoopsTest, OptimizersRoundAfterEachOperation) {
   }
 }
 
+TEST_P(PlainLoopsTest, WhatMuonDoesBetweenItsProductsRoundsAfterEachOperation) {
+  constexpr std::int64_t kSize = 103;
+  const std::vector<float> gradient = RandomValues(kSize, 1), x = RandomValues(kSize, 2);
+  for (const bool nesterov : {false, true}) {
+    const MuonFactors muon{.momentum = 0.95f, .scale = 0.7f, .nesterov = nesterov};
+    std::vector<float> m(x.size(), 0.1f), u(x.size());
+    const double squares =
+        tested().muon_direction(muon, gradient.data(), m.data(), u.data(), kSize);
+    double of_u = 0;
+    for (std::size_t i = 0; i < u.size(); ++i) {
+      const float g = RoundedProduct(muon.scale, gradient[i]);
+      EXPECT_EQ(m[i], RoundedProduct(muon.momentum, 0.1f) + g);
+      EXPECT_EQ(u[i], nesterov ? g + RoundedProduct(muon.momentum, m[i]) : m[i]);
+      of_u += static_cast<double>(u[i]) * u[i];
+    }
+    EXPECT_NEAR(squares, of_u, 1e-12);
+  }
+  std::vector<float> divided = x, combined = gradient;
+  tested().divide(3, divided.data(), kSize);
+  tested().combine(-4.775f, x.data(), 0.99f, combined.data(), kSize);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(divided[i], x[i] / 3);
+    EXPECT_EQ(combined[i], RoundedProduct(-4.775f, x[i]) + RoundedProduct(0.99f, gradient[i]));
+  }
+}
+
 TEST_P(PlainLoopsTest, OptimizersWithTrustsRoundAfterEachOperation) {
   constexpr std::int64_t kSize = 103;
   const std::vector<float> gradient = RandomValues(kSize, 1), start = RandomValues(kSize, 2);

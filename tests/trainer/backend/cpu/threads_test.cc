@@ -101,5 +101,22 @@ TEST(LargeRangeTest, ThreadsDoNotChangeABitOfATrust) {
   }
 }
 
+TEST(LargeRangeTest, MuonMatchesReferenceAndGivesTheSameBitsAgain) {
+  const MuonSpec spec{.matrices = {{.begin = 5, .rows = 130, .columns = 257},
+                                   {.begin = 40'000, .rows = 600, .columns = 100}},
+                      .adam = {.weight_decay = 0.1f}};
+  const auto run = [&](const std::string& name, int threads) {
+    return RunOptimizer(*MakeBackend({.name = name, .threads = threads}), spec, {.size = 100'003})
+        .tensors;
+  };
+  const auto expected = run("reference", 1);
+  for (const int threads : {1, 2, 3}) {
+    const auto found = run("cpu", threads);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      ExpectClose(found[i], expected[i], "tensor", 1e-5f);
+    EXPECT_EQ(run("cpu", threads), found);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -55,7 +55,7 @@ class KernelsTest(unittest.TestCase):
     # intermediate code (PTX) as a text; in machine code, a division has fused operations of its own.
     def test_those_that_update_parameters_fuse_no_operations(self):
         bodies = dict(re.findall(rb"\.entry (\w+)\((.*?)\n\}\n", self.image, re.DOTALL))
-        for file in ("optimizers.cu", "trust_optimizers.cu", "step.cu"):
+        for file in ("muon.cu", "optimizers.cu", "trust_optimizers.cu", "step.cu"):
             kernels = DEFINED.findall((KERNELS / file).read_text())
             self.assertTrue(kernels, file)
             for kernel in kernels:

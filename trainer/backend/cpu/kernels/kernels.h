@@ -163,6 +163,11 @@ struct LambFactors {
   float decay;      // of the weights, or 0
   float scale = 1;  // as in AdamFactors
 };
+struct MuonFactors {
+  float momentum;
+  float scale = 1;  // as in AdamFactors
+  bool nesterov;
+};
 
 // The kernels, in a struct for each source, which defines Fill(part) for it.
 
@@ -318,16 +323,26 @@ struct TrustOptimizerKernels {
                std::int64_t size);
 };
 
+struct MuonKernels {
+  // Updates m and writes u (see MuonSpec), the sum of whose squares it returns.
+  double (*muon_direction)(const MuonFactors& factors, const float* gradient, float* m, float* u,
+                           std::int64_t size);
+  // x /= divisor
+  void (*divide)(float divisor, float* x, std::int64_t size);
+  // y = a * x + b * y
+  void (*combine)(float a, const float* x, float b, float* y, std::int64_t size);
+};
+
 // table.cc has each part filled. A new source of kernels needs its struct above, its place in
 // Kernels, and its line in CMakeLists.txt.
 template <typename... Parts>
 struct KernelTable : Parts... {
   int lanes;  // floats in a register
 };
-using Kernels =
-    KernelTable<ActivationKernels, ElementwiseKernels, PoolKernels, DepthwiseKernels,
-                ProductKernels, LayerNormKernels, BatchNormKernels, FewChannelKernels,
-                WinogradKernels, WinogradGradientKernels, OptimizerKernels, TrustOptimizerKernels>;
+using Kernels = KernelTable<ActivationKernels, ElementwiseKernels, PoolKernels, DepthwiseKernels,
+                            ProductKernels, LayerNormKernels, BatchNormKernels, FewChannelKernels,
+                            WinogradKernels, WinogradGradientKernels, OptimizerKernels,
+                            TrustOptimizerKernels, MuonKernels>;
 
 // Returns what this machine lacks for kBaseline, such as "SSE4.1", or "" if nothing.
 const char* MissingForBaseline();

@@ -9,6 +9,7 @@
 #include "trainer/backend/cuda/kernels/image.cu"
 #include "trainer/backend/cuda/kernels/layer_norm.cu"
 #include "trainer/backend/cuda/kernels/losses.cu"
+#include "trainer/backend/cuda/kernels/muon.cu"
 #include "trainer/backend/cuda/kernels/optimizers.cu"
 #include "trainer/backend/cuda/kernels/patches.cu"
 #include "trainer/backend/cuda/kernels/pool2d.cu"

@@ -177,6 +177,22 @@ LOCKSTEP_DECLARE_KERNEL NormalizePixelsBackward(const void* x, const void* dy, v
                                                 std::int64_t channels, std::int64_t area,
                                                 bool are_inner);
 
+// muon.cu: what Muon does with a matrix between its products; see MuonSpec. Nothing if the step
+// does not apply. Updates m and writes u. A block for each kMuonPiece values, the sum of whose
+// squares it writes.
+inline constexpr std::int64_t kMuonPiece = 8192;
+LOCKSTEP_DECLARE_KERNEL DirectByMuon(const float* gradients, float* m, float* u, std::int64_t size,
+                                     const OptimizerStep* step, float momentum, bool nesterov,
+                                     double* squares);
+// x /= MuonDivisor(the sum of the squares), by the same blocks.
+LOCKSTEP_DECLARE_KERNEL DivideByNorm(float* x, std::int64_t size, const OptimizerStep* step,
+                                     const double* squares, std::int64_t pieces);
+// y = a * x + b * y
+LOCKSTEP_DECLARE_KERNEL Combine(float a, const float* x, float b, float* y, std::int64_t size,
+                                const OptimizerStep* step);
+LOCKSTEP_DECLARE_KERNEL MoveByMuon(float* values, const float* x, std::int64_t size,
+                                   const OptimizerStep* step, float weight_decay, float rate_ratio);
+
 // optimizers.cu: OptimizerOp::Step. `segments`: `count` of OptimizerSegment; without any, all
 // values decay. Slots that the optimizer does not have are null.
 LOCKSTEP_DECLARE_KERNEL UpdateBySgd(float* values, const float* gradients, float* velocities,
@@ -186,7 +202,8 @@ LOCKSTEP_DECLARE_KERNEL UpdateBySgd(float* values, const float* gradients, float
 LOCKSTEP_DECLARE_KERNEL UpdateByAdam(float* values, const float* gradients, float* m, float* v,
                                      std::int64_t size, const OptimizerSegment* segments,
                                      std::int64_t count, const OptimizerStep* step,
-                                     float weight_decay, float beta1, float beta2, float epsilon);
+                                     float weight_decay, float beta1, float beta2, float epsilon,
+                                     float rate_ratio);
 LOCKSTEP_DECLARE_KERNEL UpdateByRmsprop(float* values, const float* gradients, float* squares,
                                         float* velocities, std::int64_t size,
                                         const OptimizerSegment* segments, std::int64_t count,

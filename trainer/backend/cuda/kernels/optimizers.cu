@@ -52,9 +52,9 @@ LOCKSTEP_KERNEL(UpdateBySgd, float* values, const float* gradients, float* veloc
 LOCKSTEP_BLOCK_KERNEL(UpdateByAdam, float* values, const float* gradients, float* m, float* v,
                       std::int64_t size, const OptimizerSegment* segments, std::int64_t count,
                       const OptimizerStep* step, float weight_decay, float beta1, float beta2,
-                      float epsilon) {
+                      float epsilon, float rate_ratio) {
   if (!step->applies) return;
-  const AdamSpec spec{.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon};
+  const AdamSpec spec{.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon, .rate_ratio = rate_ratio};
   __shared__ float shared_rate;  // computed once: float64 is slow on many GPUs
   if (threadIdx.x == 0) shared_rate = RateOf(spec, *step);
   __syncthreads();

@@ -1,4 +1,4 @@
-#include "trainer/backend/cuda/trust_optimizer.h"
+#include "trainer/backend/cuda/optimizers/trust_optimizer.h"
 
 #include <vector>
 

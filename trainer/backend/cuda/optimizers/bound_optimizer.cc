@@ -1,4 +1,4 @@
-#include "trainer/backend/cuda/bound_optimizer.h"
+#include "trainer/backend/cuda/optimizers/bound_optimizer.h"
 
 #include "trainer/backend/segments.h"
 
