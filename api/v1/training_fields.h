@@ -83,6 +83,7 @@ void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("format", dataset.format);
   visit.Field("path", dataset.path);
   visit.Field("shuffle", dataset.shuffle);
+  visit.Field("autoShard", dataset.auto_shard);
   visit.Field("cache", dataset.cache);
   visit.Field("cacheDirectory", dataset.cache_directory);
   visit.Field("prefetch", dataset.prefetch, IntegerRange{0, 1024});

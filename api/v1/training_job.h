@@ -82,6 +82,8 @@ struct ModelSpec {
 enum class DatasetFormat { kIdx, kCifar, kNpy, kCsv, kTfRecord, kImageFolder, kSynthetic };
 enum class Interpolation { kBilinear, kNearest, kArea };
 enum class RandomFlip { kNone, kHorizontal };
+// How the replicas divide the training samples: the policies of tf.data's AutoShardPolicy.
+enum class AutoShard { kAuto, kData, kFile, kOff };
 struct SyntheticSpec {  // its classes are separable, so that a model can visibly learn
   std::int64_t train_examples = 4096, test_examples = 512;
   std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
@@ -127,7 +129,8 @@ struct DatasetSpec {
   DatasetFormat format = DatasetFormat::kIdx;
   std::string path;  // a folder; empty for synthetic data
   bool shuffle = true;
-  bool cache = true;  // keep decoded samples in memory
+  AutoShard auto_shard = AutoShard::kAuto;  // Auto is Data
+  bool cache = true;                        // keep decoded samples in memory
   // Where decoded images are kept on disk, for later epochs and other processes; empty: nowhere.
   std::string cache_directory;
   int prefetch = 2;  // batches that a thread prepares in advance; 0: none

@@ -153,6 +153,11 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
     section.Fault("dataset.path", fmt::format("found with format {}, which reads no files",
                                               NameOf(dataset.format)));
   }
+  if (dataset.auto_shard == AutoShard::kFile) {
+    section.Fault(
+        "dataset.autoShard",
+        fmt::format("found File with format {}, which reads no files", NameOf(dataset.format)));
+  }
   if (dataset.validation_fraction != 0) {
     section.Fault("dataset.validationFraction",
                   fmt::format("found with format {0}, expected testExamples in dataset.{0}",

@@ -46,6 +46,7 @@ PLACES = {
     "CentralStorageSpec": "spec.strategy.centralStorage",
     "ControllerDevice": "spec.strategy.centralStorage.controllerDevice",
     "DatasetFormat": TRAINING + "dataset.format",
+    "AutoShard": TRAINING + "dataset.autoShard",
     "RandomFlip": TRAINING + "dataset.augment.randomFlip",
     "BestMetric": TRAINING + "checkpoint.keepBest", "TestMetric": TRAINING + "evaluation.metrics[]",
     "Interpolation": TRAINING + "dataset.interpolation",

@@ -69,6 +69,12 @@ void ForEachList(const Dataset& dataset, const StepPlan& plan, const Visit& visi
   visit(&Batch::weights, rows);
 }
 
+EpochOrder OrderOf(const LoaderOptions& options, std::int64_t epoch) {
+  const auto& shards = epoch == options.begun_epoch ? options.begun_shards : options.shards;
+  return {shards.get(), options.seed, static_cast<std::uint64_t>(epoch), options.plan.examples,
+          options.shuffle};
+}
+
 }  // namespace
 
 Batch MakeBatch(const Dataset& dataset, const StepPlan& plan) {
@@ -91,7 +97,7 @@ absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::i
   const StepPlan& plan = options.plan;
   const Slice slice = RankSlice(plan, step, options.rank);
   const auto epoch = static_cast<std::uint64_t>(plan.Epoch(step));
-  const Permutation order(options.seed, epoch, plan.examples, options.shuffle);
+  const EpochOrder order = OrderOf(options, plan.Epoch(step));
   const std::size_t sample_bytes = dataset.sample_bytes();
 
   batch.step = step;
@@ -103,8 +109,9 @@ absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::i
   const auto fill = [&](std::size_t row) -> absl::Status {
     const std::int64_t position = slice.begin + static_cast<std::int64_t>(row);
     const std::span<std::uint8_t> sample = samples.subspan(row * sample_bytes, sample_bytes);
-    LOCKSTEP_RETURN_IF_ERROR(FillRow(dataset, order(position), sample, batch.labels[row]));
-    if (!batch.targets.empty()) dataset.ReadTargets(order(position), TargetsOf(batch, row));
+    const std::int64_t index = order(position) % dataset.size();  // in whichever copy of the set
+    LOCKSTEP_RETURN_IF_ERROR(FillRow(dataset, index, sample, batch.labels[row]));
+    if (!batch.targets.empty()) dataset.ReadTargets(index, TargetsOf(batch, row));
     if (!options.augment) return absl::OkStatus();
     Augment(DrawAugmentation(*options.augment, shape, options.seed, epoch, position), shape,
             sample);

@@ -39,7 +39,8 @@ bool ReadsAhead(const Dataset& dataset, const LoaderOptions& options) {
 
 std::unique_ptr<Loader> Loader::Create(const Dataset& dataset, const LoaderOptions& options) {
   const StepPlan& plan = options.plan;
-  LOCKSTEP_CHECK(plan.examples >= 1 && plan.examples <= dataset.size(),
+  // Shards may be copies of the set.
+  LOCKSTEP_CHECK(plan.examples >= 1 && (options.shards || plan.examples <= dataset.size()),
                  "a plan of {} samples over a data set of {}", plan.examples, dataset.size());
   LOCKSTEP_CHECK(plan.global_batch >= 1, "global batch is {}", plan.global_batch);
   LOCKSTEP_CHECK(options.rank >= 0 && options.rank < plan.world, "rank {} of {}", options.rank,

@@ -14,6 +14,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/data/sample_hash.h"
 #include "trainer/data/sampler.h"
+#include "trainer/data/shards.h"
 
 namespace lockstep::train {
 
@@ -47,6 +48,11 @@ struct LoaderOptions {
   int prefetch = 2;        // batches to read ahead; no thread if 0 or if the data is in memory
   ReadingThreads threads;  // unused if the data is in memory
   std::optional<api::AugmentSpec> augment;  // requires that CheckAugment has accepted it
+  // What each replica reads of its own; null: all deal from one order. `begun_epoch` began with
+  // another number of replicas and keeps its shards: a change of that number in the middle of an
+  // epoch must not change its order. -1: no epoch did.
+  std::shared_ptr<const Shards> shards, begun_shards;
+  std::int64_t begun_epoch = -1;
   // No batch of this step or a later one is read ahead.
   std::int64_t end_step = std::numeric_limits<std::int64_t>::max();
 };

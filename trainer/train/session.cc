@@ -120,6 +120,7 @@ absl::Status Session::PlanSteps(const SessionParts& parts, int world) {
                     "at least one sample a replica",
                     plan_.global_batch, world));
   }
+  if (!only_evaluates_) DealSamples();
   total_steps_ = TotalSteps(training_, plan_);
   return absl::OkStatus();
 }

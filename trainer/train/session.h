@@ -51,6 +51,12 @@ struct SessionOptions {
 // The steps of a whole run.
 std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan);
 
+// An epoch of which steps have been done, and the number of replicas at its beginning.
+struct BegunEpoch {
+  std::int64_t epoch = -1;  // -1: none
+  std::int64_t replicas = 0;
+};
+
 // What a session is made of besides its options.
 struct SessionParts {
   TrainAndTest data;  // opened or checked by OpenData
@@ -102,8 +108,8 @@ class Session {
   // read.
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
   // Returns how rank `rank` of the plan's world reads its training samples, from the settings in
-  // training().dataset.
-  LoaderOptions TrainingReads(int rank) const;
+  // training().dataset. `begun`: the epoch that began with another number of replicas, if one did.
+  LoaderOptions TrainingReads(int rank, const BegunEpoch& begun = {}) const;
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
   const Model& model() const { return *model_; }
@@ -247,6 +253,8 @@ class Session {
 
   Session() = default;
   absl::Status DigestData();
+  void DealSamples();
+  std::shared_ptr<const Shards> ShardsOf(std::int64_t replicas) const;
   // How samples of bytes of this shape become the model's input. Requires: they are those that
   // OpenData has checked.
   static InputScaling ScalingOf(const api::DatasetSpec& spec, const Shape& sample);
@@ -275,6 +283,8 @@ class Session {
   bool only_evaluates_ = false;
   ModelStage stage_;
   StepPlan plan_;
+  std::shared_ptr<const SampleGroups> groups_;  // null: all replicas deal from one order
+  std::shared_ptr<const Shards> shards_;        // of plan_.world replicas
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;   // the first is null if it only evaluates
   std::uint64_t train_digest_ = 0, test_digest_ = 0;  // see train_digest(); 0: without the set
