@@ -113,10 +113,15 @@ struct CutoutSpec {
   int size = 16;  // pixels, of a square's side
   bool operator==(const CutoutSpec&) const = default;
 };
+struct MixUpSpec {
+  double alpha = 0.2;  // of the beta distribution of a sample's own weight
+  bool operator==(const MixUpSpec&) const = default;
+};
 struct AugmentSpec {  // of training images
   RandomFlip random_flip = RandomFlip::kNone;
   std::optional<RandomCropSpec> random_crop;
   std::optional<CutoutSpec> cutout;
+  std::optional<MixUpSpec> mix_up;  // with a partner, after the other changes of both
   bool operator==(const AugmentSpec&) const = default;
 };
 // What each channel of an image has subtracted, and is divided by after that. Of as many channels

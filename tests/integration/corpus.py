@@ -129,6 +129,8 @@ GOOD = {
     "files dealt to workers that come and go": changed(
         training_job(checkpoint={"directory": "/checkpoints"}, dataset={"path": "/data", "autoShard": "File"}),
         elastic={"minReplicas": 1, "maxReplicas": 4}),
+    "mixed images": training_job(dataset={"path": "/data", "augment": {"mixUp": {}}}),
+    "images mixed more evenly": training_job(dataset={"path": "/data", "augment": {"mixUp": {"alpha": 1}}}),
     "an early stop": training_job(earlyStopping={}),
     "an early stop with the best model": training_job(earlyStopping={"restoreBest": True}),
     "an early stop with the best model beside servers": training_job(
@@ -663,6 +665,13 @@ TRAINING = [
     Bad("Off with elastic", changed(
         training_job(checkpoint={"directory": "/checkpoints"}, dataset={"path": "/data", "autoShard": "Off"}),
         elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.training.dataset.autoShard", PROGRAM),
+    Bad("an alpha of 0", training_job(dataset={"path": "/data", "augment": {"mixUp": {"alpha": 0}}}),
+        "spec.training.dataset.augment.mixUp.alpha"),
+    Bad("an alpha of 101", training_job(dataset={"path": "/data", "augment": {"mixUp": {"alpha": 101}}}),
+        "spec.training.dataset.augment.mixUp.alpha"),
+    Bad("mixed neighbours of a file", training_job(
+        dataset={"path": "/data", "shuffle": False, "augment": {"mixUp": {}}}),
+        "spec.training.dataset.augment.mixUp", PROGRAM),
     Bad("an unknown flip", training_job(
         dataset={"path": "/data", "augment": {"randomFlip": "Vertical"}}),
         "spec.training.dataset.augment.randomFlip"),

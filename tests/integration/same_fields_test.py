@@ -22,6 +22,7 @@ PLACES = {
     "AugmentSpec": TRAINING + "dataset.augment",
     "RandomCropSpec": TRAINING + "dataset.augment.randomCrop",
     "CutoutSpec": TRAINING + "dataset.augment.cutout",
+    "MixUpSpec": TRAINING + "dataset.augment.mixUp",
     "NormalizeSpec": TRAINING + "dataset.normalize",
     "LearningRateScheduleSpec": TRAINING + "learningRateSchedule",
     "LossSpec": TRAINING + "loss", "OptimizerSpec": TRAINING + "optimizer",

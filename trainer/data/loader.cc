@@ -13,7 +13,9 @@ namespace {
 class DirectLoader final : public Loader {
  public:
   DirectLoader(const Dataset& dataset, const LoaderOptions& options)
-      : dataset_(dataset), options_(options), batch_(MakeBatch(dataset, options.plan)) {}
+      : dataset_(dataset),
+        options_(options),
+        batch_(MakeBatch(dataset, options.plan, Mixes(options))) {}
 
   void Seek(std::int64_t step) override { next_step_ = step; }
 
@@ -55,7 +57,7 @@ std::unique_ptr<Loader> Loader::Create(const Dataset& dataset, const LoaderOptio
 
 std::size_t Loader::BytesOfBatches(const Dataset& dataset, const LoaderOptions& options) {
   const std::size_t batches = ReadsAhead(dataset, options) ? PrefetchLoader::Batches(options) : 1;
-  return batches * BatchBytes(dataset, options.plan);
+  return batches * BatchBytes(dataset, options.plan, Mixes(options));
 }
 
 }  // namespace lockstep::train

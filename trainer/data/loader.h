@@ -28,9 +28,21 @@ struct Batch {
   std::vector<float> features;
   std::vector<std::int32_t> labels;  // LocalBatch()
   std::vector<float> targets;        // LocalBatch(),targets(): empty if labels are classes
-  std::vector<float> weights;        // 1 for real rows, 0 for padding
+  // With mix-up of labels that are classes, LocalBatch(): the share of a row's own class in its
+  // label, and the class of the rest. Numbers in `targets` are mixed already. Otherwise empty.
+  std::vector<float> shares;
+  std::vector<std::int32_t> partners;
+  std::vector<float> weights;  // 1 for real rows, 0 for padding
   // Sum of SampleHash(index) over the real rows, modulo 2^64, for the ledger.
   std::uint64_t hash_sum = 0;
+
+  // With mix-up: room for the partners of the first and the last row, which may be outside the
+  // batch.
+  struct Outside {
+    std::vector<std::uint8_t> pixels;
+    std::vector<std::int32_t> labels;
+    std::vector<float> targets;
+  } outside;
 };
 
 // The threads that read the samples of a batch: the caller's and, if `count` is above 1, those of
@@ -56,6 +68,10 @@ struct LoaderOptions {
   // No batch of this step or a later one is read ahead.
   std::int64_t end_step = std::numeric_limits<std::int64_t>::max();
 };
+
+inline bool Mixes(const LoaderOptions& options) {
+  return options.augment && options.augment->mix_up;
+}
 
 // Not thread-safe. Call Seek() after every change of membership.
 class Loader {

@@ -266,12 +266,17 @@ class Session {
   Slice RowsOfPart(const Batch& batch, int part) const;
   StepContext LoadSamples(const Batch& batch, int part, Model& model);
   void FillLabels(const Batch& batch, int part);
+  void MixLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
   void UploadLabels();
   // The data set whose samples define the model's input.
   const Dataset& samples() const { return only_evaluates_ ? *test_data_ : *train_data_; }
   std::unique_ptr<LossOp> MakeLoss(double label_smoothing);
   void MakeLosses();
   UpdateMemory MemoryOfUpdate();
+  bool mixes() const {
+    const auto& augment = training_.dataset.augment;
+    return !only_evaluates_ && augment && augment->mix_up;
+  }
   float* summed_states() { return sums_ + model_->gradients().size(); }
   StepTail* tail() {
     return reinterpret_cast<StepTail*>(summed_states() + model_->states().size());
@@ -321,8 +326,8 @@ class Session {
     bool* is_summed = nullptr;
     StepResult* result = nullptr;
     LossTotals* evaluation = nullptr;
-    std::int32_t* labels = nullptr;   // a part's rows; null if the loss reads targets
-    float* targets = nullptr;         // a part's rows,outputs; null if the loss reads labels
+    std::int32_t* labels = nullptr;   // a part's rows; null if no loss reads labels
+    float* targets = nullptr;         // a part's rows,outputs; null if none reads targets
     float* weights = nullptr;         // a part's rows
     float* saved_states = nullptr;    // the states before the step, in case it is skipped
     float* kept_gradients = nullptr;  // the sum over the parts before the last; null with one part
@@ -334,7 +339,9 @@ class Session {
   std::vector<PeerWait> peer_waits_;  // of the step that is begun next
   absl::Status sum_failure_;
   std::vector<std::int32_t> labels_;  // of a part, for the upload
-  std::vector<float> targets_;        // of a part, too; empty if the loss reads labels
+  // A part's, too; empty if no loss reads targets. With mix-up, the training loss of classes does,
+  // while that of the evaluation reads labels.
+  std::vector<float> targets_;
   std::vector<float> weights_;
   std::vector<float> evaluated_outputs_;  // of a part; empty if no evaluation looks at them
   UpdateSettings settings_;               // of the step that was begun last
