@@ -410,7 +410,8 @@ class DocsTest(unittest.TestCase):
                    if path.suffix in (".cc", ".h", ".md", ".py", ".txt", ".yaml") and path != pathlib.Path(__file__)
                    and mentions.search(path.read_text())}
         self.assertGreater(len(touched), 25)
-        self.assertEqual([], sorted(touched - named))
+        # One tests what is done with files, by those of this format.
+        self.assertEqual([], sorted(touched - named - {"tests/local_run/auto_shard_test.py"}))
 
     def test_the_recipe_for_a_strategy_names_what_the_last_one_touched(self):
         section = re.search(r"^## Add a strategy\n(.*)", (ROOT / "CONTRIBUTING.md").read_text(),

@@ -59,6 +59,11 @@ template <>
 inline constexpr EnumName<RandomFlip> kEnumNames<RandomFlip>[] = {
     {RandomFlip::kNone, "None"}, {RandomFlip::kHorizontal, "Horizontal"}};
 template <>
+inline constexpr EnumName<AutoShard> kEnumNames<AutoShard>[] = {{AutoShard::kAuto, "Auto"},
+                                                                {AutoShard::kData, "Data"},
+                                                                {AutoShard::kFile, "File"},
+                                                                {AutoShard::kOff, "Off"}};
+template <>
 inline constexpr EnumName<ScheduleType> kEnumNames<ScheduleType>[] = {
     {ScheduleType::kConstant, "Constant"},
     {ScheduleType::kCosine, "Cosine"},

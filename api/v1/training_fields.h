@@ -69,10 +69,15 @@ void Fields(auto& visit, Like<CutoutSpec> auto& cutout) {
   visit.Field("size", cutout.size, IntegerRange{1, 65'535});
 }
 
+void Fields(auto& visit, Like<MixUpSpec> auto& mix_up) {
+  visit.Field("alpha", mix_up.alpha, RealRange{0, 100, true, false});
+}
+
 void Fields(auto& visit, Like<AugmentSpec> auto& augment) {
   visit.Field("randomFlip", augment.random_flip);
   visit.Field("randomCrop", augment.random_crop);
   visit.Field("cutout", augment.cutout);
+  visit.Field("mixUp", augment.mix_up);
 }
 
 void Fields(auto& visit, Like<NormalizeSpec> auto& normalize) {
@@ -84,6 +89,7 @@ void Fields(auto& visit, Like<DatasetSpec> auto& dataset) {
   visit.Field("format", dataset.format);
   visit.Field("path", dataset.path);
   visit.Field("shuffle", dataset.shuffle);
+  visit.Field("autoShard", dataset.auto_shard);
   visit.Field("cache", dataset.cache);
   visit.Field("cacheDirectory", dataset.cache_directory);
   visit.Field("prefetch", dataset.prefetch, IntegerRange{0, 1024});

@@ -66,6 +66,10 @@ bool MeasuresTensors(const OptimizerSpec& optimizer) {
   return optimizer.name == "LARS" || optimizer.name == "LAMB";
 }
 
+bool NeedsWholeTensors(const OptimizerSpec& optimizer) {
+  return MultipliesMatrices(optimizer) || MeasuresTensors(optimizer);
+}
+
 bool HasEvaluator(const TrainingJobSpec& spec) {
   const auto found = spec.replica_specs.find(Role::kEvaluator);
   return found != spec.replica_specs.end() && found->second.replicas > 0;

@@ -87,6 +87,8 @@ struct ModelSpec {
 enum class DatasetFormat { kIdx, kCifar, kNpy, kCsv, kTfRecord, kImageFolder, kSynthetic };
 enum class Interpolation { kBilinear, kNearest, kArea };
 enum class RandomFlip { kNone, kHorizontal };
+// How the replicas divide the training samples: the policies of tf.data's AutoShardPolicy.
+enum class AutoShard { kAuto, kData, kFile, kOff };
 struct SyntheticSpec {  // its classes are separable, so that a model can visibly learn
   std::int64_t train_examples = 4096, test_examples = 512;
   std::vector<std::int64_t> shape = {1, 28, 28};  // C,H,W
@@ -116,10 +118,15 @@ struct CutoutSpec {
   int size = 16;  // pixels, of a square's side
   bool operator==(const CutoutSpec&) const = default;
 };
+struct MixUpSpec {
+  double alpha = 0.2;  // of the beta distribution of a sample's own weight
+  bool operator==(const MixUpSpec&) const = default;
+};
 struct AugmentSpec {  // of training images
   RandomFlip random_flip = RandomFlip::kNone;
   std::optional<RandomCropSpec> random_crop;
   std::optional<CutoutSpec> cutout;
+  std::optional<MixUpSpec> mix_up;  // with a partner, after the other changes of both
   bool operator==(const AugmentSpec&) const = default;
 };
 // What each channel of an image has subtracted, and is divided by after that. Of as many channels
@@ -132,7 +139,8 @@ struct DatasetSpec {
   DatasetFormat format = DatasetFormat::kIdx;
   std::string path;  // a folder; empty for synthetic data
   bool shuffle = true;
-  bool cache = true;  // keep decoded samples in memory
+  AutoShard auto_shard = AutoShard::kAuto;  // Auto is Data
+  bool cache = true;                        // keep decoded samples in memory
   // Where decoded images are kept on disk, for later epochs and other processes; empty: nowhere.
   std::string cache_directory;
   int prefetch = 2;  // batches that a thread prepares in advance; 0: none
@@ -214,6 +222,8 @@ bool NesterovOf(const OptimizerSpec& optimizer);
 bool MultipliesMatrices(const OptimizerSpec& optimizer);
 // Whether the optimizer scales each tensor's step by norms of the whole tensor: LARS, LAMB.
 bool MeasuresTensors(const OptimizerSpec& optimizer);
+// Whether one process must update all of a tensor: either of these.
+bool NeedsWholeTensors(const OptimizerSpec& optimizer);
 
 struct InitialWeightsSpec {
   std::string path;  // a safetensors file; empty: the weights are random

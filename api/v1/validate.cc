@@ -254,6 +254,25 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   }
 }
 
+void ValidateAutoShard(const TrainingJob& job, Errors& errors) {
+  if (!UsesBundledTrainer(job)) return;
+  const AutoShard found = job.spec.training->dataset.auto_shard;
+  const StrategyTraits traits = TraitsOf(job.spec);
+  const auto fault = [&](std::string_view why) {
+    errors.push_back(
+        {"spec.training.dataset.autoShard", fmt::format("found {} {}", NameOf(found), why)});
+  };
+  const bool has_own_samples = found == AutoShard::kFile || found == AutoShard::kOff;
+  if (traits.has_parameter_servers && has_own_samples) {
+    fault(
+        "with strategy ParameterServer, whose workers get batches as they are free; expected "
+        "Auto or Data");
+  }
+  if (job.spec.elastic && found == AutoShard::kOff) {
+    fault("with elastic, which would change the length of an epoch; expected Auto, Data or File");
+  }
+}
+
 // Every process or pipeline that has a part of each batch needs at least one sample of it.
 void ValidateBatchSplit(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job) || !job.spec.training->batch_size.global) return;
@@ -284,6 +303,7 @@ std::vector<FieldError> Validate(const TrainingJob& job) {
   ValidateRunPolicy(job.spec, errors);
   ValidateSupportedByTrainer(job, errors);
   ValidateEvaluator(job, errors);
+  ValidateAutoShard(job, errors);
   ValidateBatchSplit(job, errors);
   ValidateVariants(job, errors);
   if (job.spec.training) {

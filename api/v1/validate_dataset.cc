@@ -65,6 +65,11 @@ void NeedsImages(const DatasetSpec& dataset, std::string_view field, Section& se
 void ValidateAugment(const DatasetSpec& dataset, Section& section) {
   if (!dataset.augment) return;
   NeedsImages(dataset, "dataset.augment", section);
+  if (dataset.augment->mix_up && !dataset.shuffle) {
+    section.Fault("dataset.augment.mixUp",
+                  "found with shuffle false, expected true: a sample's partner is its neighbour in "
+                  "the epoch's order");
+  }
   const auto size = ImageSizeOf(dataset);
   if (!size) return;
   const auto [height, width] = *size;
@@ -152,6 +157,11 @@ void ValidateDataset(const DatasetSpec& dataset, Section& section) {
   if (!dataset.path.empty()) {
     section.Fault("dataset.path", fmt::format("found with format {}, which reads no files",
                                               NameOf(dataset.format)));
+  }
+  if (dataset.auto_shard == AutoShard::kFile) {
+    section.Fault(
+        "dataset.autoShard",
+        fmt::format("found File with format {}, which reads no files", NameOf(dataset.format)));
   }
   if (dataset.validation_fraction != 0) {
     section.Fault("dataset.validationFraction",

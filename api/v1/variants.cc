@@ -47,6 +47,15 @@ TrainingSpec Merged(const TrainingSpec& training, int index, std::vector<FieldEr
   return own;
 }
 
+// Each process reads all samples, so nothing is divided.
+void ValidateAutoShard(AutoShard found, const std::string& path, std::vector<FieldError>& errors) {
+  if (found == AutoShard::kAuto || found == AutoShard::kOff) return;
+  errors.push_back({path + ".dataset.autoShard",
+                    fmt::format("found {} with strategy Independent, whose processes do not divide "
+                                "the samples; expected Auto or Off",
+                                NameOf(found))});
+}
+
 void ValidateVariant(TrainingSpec training, int index, std::vector<FieldError>& errors) {
   // The layers are validated with `training`. They may be long, and there may be many variants, so
   // one layer stands in for them.
@@ -56,6 +65,9 @@ void ValidateVariant(TrainingSpec training, int index, std::vector<FieldError>& 
   const std::size_t before = errors.size();
   const TrainingSpec own = Merged(training, index, errors);
   if (errors.size() > before) return;
+  if (own.dataset.auto_shard != training.dataset.auto_shard) {
+    ValidateAutoShard(own.dataset.auto_shard, PathOf(index), errors);
+  }
   for (FieldError& error : ValidateTraining(own, PathOf(index))) {
     errors.push_back(std::move(error));
   }
@@ -187,6 +199,7 @@ void ValidateVariants(const TrainingJob& job, std::vector<FieldError>& errors) {
   }
   ValidateCounts(job, errors);
   ValidateNames(training, errors);
+  ValidateAutoShard(training.dataset.auto_shard, "spec.training", errors);
   for (int index = 0; index < static_cast<int>(training.variants->size()); ++index) {
     ValidateVariant(training, index, errors);
   }

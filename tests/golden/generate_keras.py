@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files of this folder that need Keras alone: its own optimizers and the formulas
 of those that it lacks, on gradients that do not depend on the values, its loss of smoothed labels,
-layers, and metrics of evaluations.
+layers, its mix-up, and metrics of evaluations.
 
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install keras jax
     /tmp/golden/bin/python tests/golden/generate_keras.py
@@ -288,6 +288,21 @@ def write_metrics(generator, top_k=2):
                                  "severalLabels": decisions(30, 3), "numbers": errors})
 
 
+def write_mix_up(generator, rows=6, classes=4, shape=(3, 2, 2), unit=65536):
+    """Images of bytes; weights in units of 1 / 65536."""
+    images = numpy.array([generator.randrange(256) for _ in range(rows * int(numpy.prod(shape)))]).reshape(rows, *shape)
+    labels = numpy.eye(classes)[[generator.randrange(classes) for _ in range(rows)]]
+    weights = [0, unit, unit // 2, *(generator.randrange(unit) for _ in range(rows - 3))]
+    partners = [row ^ 1 for row in range(rows)]
+    drawn = {"mix_weight": numpy.array(weights) / unit, "permutation_order": numpy.array(partners)}
+    layer = keras.layers.MixUp(alpha=0.2, data_format="channels_last")
+    mixed = numpy.asarray(layer.transform_images(images, drawn))
+    write("mix_up", {"images": images.reshape(rows, -1).tolist(), "labels": labels.tolist(),
+                     "weights": weights, "partners": partners,
+                     "mixedImages": [numbers(image) for image in mixed],
+                     "mixedLabels": [numbers(label) for label in layer.transform_labels(labels, drawn)]})
+
+
 def main():
     write_optimizers(random.Random(2026))
     write_muon(random.Random(2027))
@@ -295,6 +310,7 @@ def main():
     write_layer_norms(random.Random(31))
     write_depthwise(random.Random(32))
     write_metrics(random.Random(33))
+    write_mix_up(random.Random(34))
 
 
 if __name__ == "__main__":

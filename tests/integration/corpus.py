@@ -124,6 +124,18 @@ GOOD = {
     "metrics of a regression": training_job(
         loss={"type": "Huber"}, dataset={"format": "synthetic"},
         evaluation={"metrics": ["RootMeanSquaredError", "MeanSquaredError"]}),
+    "replicas that deal samples": training_job(dataset={"path": "/data", "autoShard": "Data"}),
+    "replicas that deal files": training_job(dataset={"path": "/data", "autoShard": "File"}),
+    "replicas that each read all": training_job(dataset={"path": "/data", "autoShard": "Off"}),
+    "workers of parameter servers that deal samples": training_job(
+        replicas={"Worker": {}, "PS": {}}, dataset={"path": "/data", "autoShard": "Data"}),
+    "independent processes that each read all": changed(
+        training_job(dataset={"path": "/data", "autoShard": "Off"}), strategy={"type": "Independent"}),
+    "files dealt to workers that come and go": changed(
+        training_job(checkpoint={"directory": "/checkpoints"}, dataset={"path": "/data", "autoShard": "File"}),
+        elastic={"minReplicas": 1, "maxReplicas": 4}),
+    "mixed images": training_job(dataset={"path": "/data", "augment": {"mixUp": {}}}),
+    "images mixed more evenly": training_job(dataset={"path": "/data", "augment": {"mixUp": {"alpha": 1}}}),
     "an early stop": training_job(earlyStopping={}),
     "an early stop with the best model": training_job(earlyStopping={"restoreBest": True}),
     "an early stop with the best model beside servers": training_job(
@@ -670,6 +682,26 @@ TRAINING = [
         "spec.training.dataset.synthetic.classes"),
     Bad("a prefetch of 1,025", training_job(dataset={"path": "/data", "prefetch": 1025}),
         "spec.training.dataset.prefetch"),
+    Bad("an unknown policy", training_job(dataset={"path": "/data", "autoShard": "Hint"}),
+        "spec.training.dataset.autoShard"),
+    Bad("files of generated samples", training_job(dataset={"format": "synthetic", "autoShard": "File"}),
+        "spec.training.dataset.autoShard", PROGRAM),
+    *[Bad(f"{policy} with parameter servers", training_job(
+        replicas={"Worker": {}, "PS": {}}, dataset={"path": "/data", "autoShard": policy}),
+        "spec.training.dataset.autoShard") for policy in ("File", "Off")],
+    *[Bad(f"{policy} with Independent", changed(
+        training_job(dataset={"path": "/data", "autoShard": policy}), strategy={"type": "Independent"}),
+        "spec.training.dataset.autoShard", PROGRAM) for policy in ("Data", "File")],
+    Bad("Off with elastic", changed(
+        training_job(checkpoint={"directory": "/checkpoints"}, dataset={"path": "/data", "autoShard": "Off"}),
+        elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.training.dataset.autoShard", PROGRAM),
+    Bad("an alpha of 0", training_job(dataset={"path": "/data", "augment": {"mixUp": {"alpha": 0}}}),
+        "spec.training.dataset.augment.mixUp.alpha"),
+    Bad("an alpha of 101", training_job(dataset={"path": "/data", "augment": {"mixUp": {"alpha": 101}}}),
+        "spec.training.dataset.augment.mixUp.alpha"),
+    Bad("mixed neighbours of a file", training_job(
+        dataset={"path": "/data", "shuffle": False, "augment": {"mixUp": {}}}),
+        "spec.training.dataset.augment.mixUp", PROGRAM),
     Bad("an unknown flip", training_job(
         dataset={"path": "/data", "augment": {"randomFlip": "Vertical"}}),
         "spec.training.dataset.augment.randomFlip"),

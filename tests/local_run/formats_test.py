@@ -105,6 +105,23 @@ class FormatsTest(unittest.TestCase):
             self.assertEqual(256, result["steps"])  # 1,600 samples an epoch, 50 a step
             self.assertGreater(result["test_accuracy"], 0.9)
 
+    def test_two_workers_learn_from_mixed_images(self):
+        training = {
+            "model": {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 10}]},
+            "dataset": {"format": "synthetic", "synthetic": {"trainExamples": 1001, "shape": [1, 8, 8]},
+                        "augment": {"mixUp": {"alpha": 0.4}}},
+            "batchSize": {"global": 50}, "epochs": 12, "optimizer": {"name": "Adam", "learningRate": 0.01}}
+        with tempfile.TemporaryDirectory() as folder:
+            job = pathlib.Path(folder) / "mixed.yaml"
+            job.write_text(local_job.text("mixed", training, folders=(), cpu="1"))
+            run = Run(job, f"{folder}/work")
+            code, result, err = run.finish()
+            self.assertEqual(0, code, err + run.logs())
+            self.assertEqual(12 * 21, result["steps"])
+            self.assertGreater(result["test_accuracy"], 0.9)
+            # The labels' own entropy remains in the loss of training, and in that only.
+            self.assertLess(result["test_loss"], 0.7 * result["loss"])
+
     def test_decoded_images_are_read_from_the_disk_by_the_next_run(self):
         training = {
             "model": {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 2}]},

@@ -28,6 +28,10 @@ absl::StatusOr<std::int32_t> Dataset::LabelOf(std::int64_t index) const {
   return Read(index, sample);
 }
 
+std::int64_t Dataset::FileOf(std::int64_t /*index*/) const {
+  return 0;
+}
+
 std::string PlaceBeyond(std::int64_t classes, const Dataset& data) {
   std::int64_t index = 0;
   absl::StatusOr<std::int32_t> label = data.LabelOf(index);

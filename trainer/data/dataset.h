@@ -48,6 +48,11 @@ class Dataset {
   // them. An image, whose pixels may depend on the processor because decoders and resampling round
   // differently, is digested as its file stores it. Requires: 0 <= index < size(). Errors: as Read.
   virtual absl::StatusOr<std::uint64_t> DigestOf(std::int64_t index, std::uint64_t before) const;
+  // How many files the samples are in, and which one sample `index` is in: 0 to files() - 1. Files
+  // that hold the samples together, as IDX's images and labels do, count as one. Requires: 0 <=
+  // index < size().
+  virtual std::int64_t files() const { return 1; }
+  virtual std::int64_t FileOf(std::int64_t index) const;
   // True if Read costs no more than a copy, so that a loader needs no thread.
   virtual bool InMemory() const = 0;
 };

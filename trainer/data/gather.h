@@ -10,10 +10,11 @@
 
 namespace lockstep::train {
 
-// Returns a batch with room for every row, so that Gather does not allocate.
-Batch MakeBatch(const Dataset& dataset, const StepPlan& plan);
+// Returns a batch with room for every row and, if Gather mixes, for partners, so that Gather does
+// not allocate.
+Batch MakeBatch(const Dataset& dataset, const StepPlan& plan, bool mixes = false);
 // The bytes of its elements.
-std::size_t BatchBytes(const Dataset& dataset, const StepPlan& plan);
+std::size_t BatchBytes(const Dataset& dataset, const StepPlan& plan, bool mixes = false);
 
 // Overwrites all of `batch` with the rows of `step`, which options.threads read unless the data is
 // in memory, and options.augment changes; the other arguments alone determine the batch. An error

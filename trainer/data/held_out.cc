@@ -36,6 +36,11 @@ class PartOfDataset final : public Dataset {
     LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
     return whole_->PlaceOf(order_(first_ + index));
   }
+  std::int64_t files() const override { return whole_->files(); }
+  std::int64_t FileOf(std::int64_t index) const override {
+    LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);
+    return whole_->FileOf(order_(first_ + index));
+  }
   bool InMemory() const override { return whole_->InMemory(); }
   absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const override {
     LOCKSTEP_CHECK(index >= 0 && index < size_, "sample {} of {}", index, size_);

@@ -22,6 +22,8 @@ class KeptDataset : public Dataset {
   // The cache in memory has them all only after the first epoch.
   bool InMemory() const final { return false; }
   std::string PlaceOf(std::int64_t index) const final { return kept_.PlaceOf(index); }
+  std::int64_t files() const final { return kept_.files(); }
+  std::int64_t FileOf(std::int64_t index) const final { return kept_.FileOf(index); }
   absl::StatusOr<std::int32_t> LabelOf(std::int64_t index) const final {
     return kept_.LabelOf(index);
   }

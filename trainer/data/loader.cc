@@ -13,7 +13,9 @@ namespace {
 class DirectLoader final : public Loader {
  public:
   DirectLoader(const Dataset& dataset, const LoaderOptions& options)
-      : dataset_(dataset), options_(options), batch_(MakeBatch(dataset, options.plan)) {}
+      : dataset_(dataset),
+        options_(options),
+        batch_(MakeBatch(dataset, options.plan, Mixes(options))) {}
 
   void Seek(std::int64_t step) override { next_step_ = step; }
 
@@ -39,7 +41,8 @@ bool ReadsAhead(const Dataset& dataset, const LoaderOptions& options) {
 
 std::unique_ptr<Loader> Loader::Create(const Dataset& dataset, const LoaderOptions& options) {
   const StepPlan& plan = options.plan;
-  LOCKSTEP_CHECK(plan.examples >= 1 && plan.examples <= dataset.size(),
+  // Shards may be copies of the set.
+  LOCKSTEP_CHECK(plan.examples >= 1 && (options.shards || plan.examples <= dataset.size()),
                  "a plan of {} samples over a data set of {}", plan.examples, dataset.size());
   LOCKSTEP_CHECK(plan.global_batch >= 1, "global batch is {}", plan.global_batch);
   LOCKSTEP_CHECK(options.rank >= 0 && options.rank < plan.world, "rank {} of {}", options.rank,
@@ -54,7 +57,7 @@ std::unique_ptr<Loader> Loader::Create(const Dataset& dataset, const LoaderOptio
 
 std::size_t Loader::BytesOfBatches(const Dataset& dataset, const LoaderOptions& options) {
   const std::size_t batches = ReadsAhead(dataset, options) ? PrefetchLoader::Batches(options) : 1;
-  return batches * BatchBytes(dataset, options.plan);
+  return batches * BatchBytes(dataset, options.plan, Mixes(options));
 }
 
 }  // namespace lockstep::train

@@ -14,6 +14,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/data/sample_hash.h"
 #include "trainer/data/sampler.h"
+#include "trainer/data/shards.h"
 
 namespace lockstep::train {
 
@@ -27,9 +28,21 @@ struct Batch {
   std::vector<float> features;
   std::vector<std::int32_t> labels;  // LocalBatch()
   std::vector<float> targets;        // LocalBatch(),targets(): empty if labels are classes
-  std::vector<float> weights;        // 1 for real rows, 0 for padding
+  // With mix-up of labels that are classes, LocalBatch(): the share of a row's own class in its
+  // label, and the class of the rest. Numbers in `targets` are mixed already. Otherwise empty.
+  std::vector<float> shares;
+  std::vector<std::int32_t> partners;
+  std::vector<float> weights;  // 1 for real rows, 0 for padding
   // Sum of SampleHash(index) over the real rows, modulo 2^64, for the ledger.
   std::uint64_t hash_sum = 0;
+
+  // With mix-up: room for the partners of the first and the last row, which may be outside the
+  // batch.
+  struct Outside {
+    std::vector<std::uint8_t> pixels;
+    std::vector<std::int32_t> labels;
+    std::vector<float> targets;
+  } outside;
 };
 
 // The threads that read the samples of a batch: the caller's and, if `count` is above 1, those of
@@ -47,9 +60,18 @@ struct LoaderOptions {
   int prefetch = 2;        // batches to read ahead; no thread if 0 or if the data is in memory
   ReadingThreads threads;  // unused if the data is in memory
   std::optional<api::AugmentSpec> augment;  // requires that CheckAugment has accepted it
+  // What each replica reads of its own; null: all deal from one order. `begun_epoch` began with
+  // another number of replicas and keeps its shards: a change of that number in the middle of an
+  // epoch must not change its order. -1: no epoch did.
+  std::shared_ptr<const Shards> shards, begun_shards;
+  std::int64_t begun_epoch = -1;
   // No batch of this step or a later one is read ahead.
   std::int64_t end_step = std::numeric_limits<std::int64_t>::max();
 };
+
+inline bool Mixes(const LoaderOptions& options) {
+  return options.augment && options.augment->mix_up;
+}
 
 // Not thread-safe. Call Seek() after every change of membership.
 class Loader {

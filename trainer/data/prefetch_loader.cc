@@ -11,7 +11,7 @@ PrefetchLoader::PrefetchLoader(const Dataset& dataset, const LoaderOptions& opti
     : dataset_(dataset), options_(options) {
   LOCKSTEP_CHECK(options.prefetch >= 1, "prefetch is {}", options.prefetch);
   slots_.resize(Batches(options));
-  for (Slot& slot : slots_) slot.batch = MakeBatch(dataset, options.plan);
+  for (Slot& slot : slots_) slot.batch = MakeBatch(dataset, options.plan, Mixes(options));
   thread_ = std::thread([this] { Run(); });
 }
 

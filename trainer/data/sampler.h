@@ -26,6 +26,8 @@ struct StepPlan {
   std::int64_t examples = 0;  // size of the data set
   std::int64_t global_batch = 0;
   int world = 1;
+  // True: an epoch's order depends on `world` at its beginning, see shards.h.
+  bool deals_files = false;
 
   std::int64_t StepsPerEpoch() const;  // ceil(examples / global_batch)
   std::int64_t LocalBatch() const;     // ceil(global_batch / world): rows in each rank's batch

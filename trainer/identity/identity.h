@@ -62,7 +62,7 @@ struct Incarnation {
 // ranks broadcast, and the order and sizes of their collectives. Increment it with every change
 // that an older trainer would not understand. Trainers of different versions then refuse each other
 // by name, instead of starting generations that fail or misreading messages.
-inline constexpr int kProtocol = 11;
+inline constexpr int kProtocol = 12;
 
 struct Identity {
   std::string job, job_uid, namespace_name;

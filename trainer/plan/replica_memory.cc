@@ -59,7 +59,7 @@ SessionParts PartsOf(const SessionOptions& options, const PlannedData& data) {
 std::size_t BytesOfBatches(const Session& session, const Identity& identity) {
   const LoaderOptions reads = session.TrainingReads(/*rank=*/0);
   std::size_t bytes = identity.Traits().has_parameter_servers
-                          ? BatchBytes(session.train_data(), session.plan())
+                          ? BatchBytes(session.train_data(), session.plan(), Mixes(reads))
                           : Loader::BytesOfBatches(session.train_data(), reads);
   if (session.test_data() != nullptr) bytes += Loader::BytesOfBatches(*session.test_data(), reads);
   return bytes;

@@ -22,7 +22,7 @@ BatchGradient::BatchGradient(Session& session, PhaseClock& phases, bool keeps_st
       phases_(phases),
       kept_states_(keeps_states ? KeptStatesOf(session) : std::vector<KeptStates>()),
       reads_(session.TrainingReads(/*rank=*/0)),
-      batch_(MakeBatch(session.train_data(), session.plan())) {
+      batch_(MakeBatch(session.train_data(), session.plan(), Mixes(reads_))) {
   LOCKSTEP_CHECK(session.backend().IsHost(),
                  "parameter server: found back end {}, expected one on the host",
                  session.backend().Name());

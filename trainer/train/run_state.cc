@@ -16,7 +16,7 @@ namespace lockstep::train {
 
 // Ranks of one group broadcast it as raw bytes: whoever changes its fields increments kProtocol, so
 // that trainers with other fields refuse each other.
-static_assert(kProtocol == 11 && sizeof(RunState) == 352);
+static_assert(kProtocol == 12 && sizeof(RunState) == 360);
 
 KeptMetrics::KeptMetrics(const api::TestMetrics& metrics, const api::EvaluationSpec& by) {
   for (const auto& [metric, value] : metrics) {
@@ -60,7 +60,10 @@ KeptMetrics KeptMetrics::FromJson(const nlohmann::json& json) {
 }
 
 void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) {
-  if (plan.StepInEpoch(state.step) == 0) state.sums = {};
+  if (plan.StepInEpoch(state.step) == 0) {
+    state.sums = {};
+    state.epoch_replicas = plan.deals_files ? plan.world : 0;
+  }
   const std::int64_t examples = std::llround(totals.examples);
   if (totals.skipped) {
     state.skipped_steps += 1;
@@ -74,7 +77,9 @@ void ApplyStep(const StepTotals& totals, const StepPlan& plan, RunState& state) 
   if (totals.loss_scale) state.loss_scale = *totals.loss_scale;
   state.ledger.Add(examples, totals.hash);
   state.step += 1;
-  if (plan.StepInEpoch(state.step) == 0) state.ledger.Check(plan.examples);
+  if (plan.StepInEpoch(state.step) != 0) return;
+  state.ledger.Check(plan.examples);
+  state.epoch_replicas = 0;
 }
 
 // As Keras' EarlyStopping.
@@ -198,6 +203,7 @@ absl::Status ExpectNoNegativeCount(const RunState& state) {
       {"skippedSteps", state.skipped_steps},
       {"skippedInARow", state.skipped_in_a_row},
       {"leftOutSteps", state.left_out_steps},
+      {"epochReplicas", state.epoch_replicas},
       {"lossScaleUpdates", state.loss_scale.updates},
       {"best.withoutImprovement", state.best.without_improvement}};
   for (const auto& [name, count] : counts) {
@@ -226,6 +232,7 @@ nlohmann::json RunStateToJson(const RunState& state) {
                          {"testLoss", state.test_loss},
                          {"testAccuracy", state.test_accuracy}};
   AddMetrics(state.test_metrics, json);
+  if (state.epoch_replicas != 0) json["epochReplicas"] = state.epoch_replicas;
   if (state.best != BestEvaluation{}) json["best"] = BestToJson(state.best);
   return json;
 }
@@ -243,6 +250,7 @@ absl::StatusOr<RunState> RunStateFromJson(const nlohmann::json& json) {
     state.skipped_steps = json.value("skippedSteps", state.skipped_steps);
     state.skipped_in_a_row = json.value("skippedInARow", state.skipped_in_a_row);
     state.left_out_steps = json.value("leftOutSteps", state.left_out_steps);
+    state.epoch_replicas = json.value("epochReplicas", state.epoch_replicas);
     ReadLossScale(json, state.loss_scale);
     ReadBest(json, state.best);
   } catch (const nlohmann::json::exception& error) {

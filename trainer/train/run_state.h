@@ -64,6 +64,9 @@ struct RunState {
   std::int64_t left_out_steps = 0;           // of epochs that could not be ended: see TakePosition
   LossScale loss_scale = kInitialLossScale;  // of the next step; only precision Float16 alters it
   BestEvaluation best;                       // only earlyStopping alters it
+  // Replicas at the beginning of the epoch that is under way, if its order depends on them (see
+  // StepPlan::deals_files): it keeps that order whatever becomes of them. 0: at an epoch's end.
+  std::int64_t epoch_replicas = 0;
 
   bool operator==(const RunState&) const = default;
   // How many of the `step` steps updated nothing, so that the optimizer does not count them.

@@ -122,6 +122,7 @@ absl::Status Session::PlanSteps(const SessionParts& parts, int world) {
                     "at least one sample a replica",
                     plan_.global_batch, world));
   }
+  if (!only_evaluates_) DealSamples();
   total_steps_ = TotalSteps(training_, plan_);
   return absl::OkStatus();
 }
@@ -171,7 +172,7 @@ absl::Status Session::BuildModel(const SessionParts& parts) {
   LOCKSTEP_RETURN_IF_ERROR(MakeOptimizer(parts.initializes_model));
   labels_.resize(static_cast<std::size_t>(model_options.batch));
   weights_.resize(labels_.size());
-  if (ReadsTargets(training_.loss.type)) {
+  if (ReadsTargets(training_.loss.type) || mixes()) {
     targets_.resize(labels_.size() * static_cast<std::size_t>(outputs_));
   }
   AllocateBlock();
@@ -184,11 +185,8 @@ absl::Status Session::MakeOptimizer(bool initializes_model) {
   const bool is_idle = only_evaluates_ || update_site_ == UpdateSite::kRankZero;
   std::optional<FlatRange> share;
   if (shares_updates()) {
-    const api::OptimizerSpec& optimizer = training_.optimizer;
-    const bool whole_tensors =
-        api::MeasuresTensors(optimizer) || api::MultipliesMatrices(optimizer);
     state_shares_ = PlanStateShares(model_->parameter_slots(), std::ssize(model_->parameters()),
-                                    plan_.world, whole_tensors);
+                                    plan_.world, api::NeedsWholeTensors(training_.optimizer));
     share = state_shares_.at(static_cast<std::size_t>(rank_));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
@@ -247,17 +245,18 @@ void Session::AllocateBlock() {
   const std::size_t saved = block_.Reserve(states), kept = block_.Reserve(gradients);
   const std::size_t norm = block_.Reserve(sizeof(NormMemory));
   block_.Allocate(backend_->memory());
-  device_ = {.input = block_.At<StepInput>(input),
-             .gate = block_.At<UpdateGate>(gate),
-             .is_summed = block_.At<bool>(is_summed),
-             .result = block_.At<StepResult>(result),
-             .evaluation = block_.At<LossTotals>(evaluation),
-             .labels = targets_.empty() ? block_.At<std::int32_t>(labels) : nullptr,
-             .targets = targets_.empty() ? nullptr : block_.At<float>(targets),
-             .weights = block_.At<float>(weights),
-             .saved_states = block_.At<float>(saved),
-             .kept_gradients = parts_ > 1 ? block_.At<float>(kept) : nullptr,
-             .norm = block_.At<NormMemory>(norm)};
+  device_ = {
+      .input = block_.At<StepInput>(input),
+      .gate = block_.At<UpdateGate>(gate),
+      .is_summed = block_.At<bool>(is_summed),
+      .result = block_.At<StepResult>(result),
+      .evaluation = block_.At<LossTotals>(evaluation),
+      .labels = ReadsTargets(training_.loss.type) ? nullptr : block_.At<std::int32_t>(labels),
+      .targets = targets_.empty() ? nullptr : block_.At<float>(targets),
+      .weights = block_.At<float>(weights),
+      .saved_states = block_.At<float>(saved),
+      .kept_gradients = parts_ > 1 ? block_.At<float>(kept) : nullptr,
+      .norm = block_.At<NormMemory>(norm)};
 }
 
 std::unique_ptr<LossOp> Session::MakeLoss(double label_smoothing) {
@@ -277,7 +276,7 @@ std::unique_ptr<LossOp> Session::MakeLoss(double label_smoothing) {
 void Session::MakeLosses() {
   LossOp::Memory memory{.logits = model_->logits(),
                         .labels = device_.labels,
-                        .targets = device_.targets,
+                        .targets = device_.labels == nullptr ? device_.targets : nullptr,
                         .weights = device_.weights,
                         .totals = device_.evaluation};
   // Without smoothing, so that test losses compare whatever the training's was.
@@ -287,6 +286,10 @@ void Session::MakeLosses() {
   memory.dlogits = model_->logits_gradient();
   memory.scale = &device_.input->loss_scale;
   memory.totals = &device_.input->totals;
+  if (mixes()) {
+    memory.labels = nullptr;
+    memory.targets = device_.targets;
+  }
   training_loss_ = MakeLoss(training_.label_smoothing);
   training_loss_->Bind(memory);
 }

@@ -53,6 +53,12 @@ struct SessionOptions {
 // The steps of a whole run.
 std::int64_t TotalSteps(const api::TrainingSpec& training, const StepPlan& plan);
 
+// An epoch of which steps have been done, and the number of replicas at its beginning.
+struct BegunEpoch {
+  std::int64_t epoch = -1;  // -1: none
+  std::int64_t replicas = 0;
+};
+
 // What a session is made of besides its options.
 struct SessionParts {
   TrainAndTest data;  // opened or checked by OpenData
@@ -104,8 +110,8 @@ class Session {
   // read.
   ReadingThreads reading_threads() const { return {readers_.get(), reading_threads_}; }
   // Returns how rank `rank` of the plan's world reads its training samples, from the settings in
-  // training().dataset.
-  LoaderOptions TrainingReads(int rank) const;
+  // training().dataset. `begun`: the epoch that began with another number of replicas, if one did.
+  LoaderOptions TrainingReads(int rank, const BegunEpoch& begun = {}) const;
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
   const Model& model() const { return *model_; }
@@ -254,6 +260,8 @@ class Session {
 
   Session() = default;
   absl::Status DigestData();
+  void DealSamples();
+  std::shared_ptr<const Shards> ShardsOf(std::int64_t replicas) const;
   // How samples of bytes of this shape become the model's input. Requires: they are those that
   // OpenData has checked.
   static InputScaling ScalingOf(const api::DatasetSpec& spec, const Shape& sample);
@@ -266,12 +274,17 @@ class Session {
   Slice RowsOfPart(const Batch& batch, int part) const;
   StepContext LoadSamples(const Batch& batch, int part, Model& model);
   void FillLabels(const Batch& batch, int part);
+  void MixLabels(const Batch& batch, std::int64_t first, std::int64_t rows);
   void UploadLabels();
   // The data set whose samples define the model's input.
   const Dataset& samples() const { return only_evaluates_ ? *test_data_ : *train_data_; }
   std::unique_ptr<LossOp> MakeLoss(double label_smoothing);
   void MakeLosses();
   UpdateMemory MemoryOfUpdate();
+  bool mixes() const {
+    const auto& augment = training_.dataset.augment;
+    return !only_evaluates_ && augment && augment->mix_up;
+  }
   float* summed_states() { return sums_ + model_->gradients().size(); }
   StepTail* tail() {
     return reinterpret_cast<StepTail*>(summed_states() + model_->states().size());
@@ -285,6 +298,8 @@ class Session {
   bool only_evaluates_ = false;
   ModelStage stage_;
   StepPlan plan_;
+  std::shared_ptr<const SampleGroups> groups_;  // null: all replicas deal from one order
+  std::shared_ptr<const Shards> shards_;        // of plan_.world replicas
   std::int64_t total_steps_ = 0;
   std::unique_ptr<Dataset> train_data_, test_data_;   // the first is null if it only evaluates
   std::uint64_t train_digest_ = 0, test_digest_ = 0;  // see train_digest(); 0: without the set
@@ -322,8 +337,8 @@ class Session {
     bool* is_summed = nullptr;
     StepResult* result = nullptr;
     LossTotals* evaluation = nullptr;
-    std::int32_t* labels = nullptr;   // a part's rows; null if the loss reads targets
-    float* targets = nullptr;         // a part's rows,outputs; null if the loss reads labels
+    std::int32_t* labels = nullptr;   // a part's rows; null if no loss reads labels
+    float* targets = nullptr;         // a part's rows,outputs; null if none reads targets
     float* weights = nullptr;         // a part's rows
     float* saved_states = nullptr;    // the states before the step, in case it is skipped
     float* kept_gradients = nullptr;  // the sum over the parts before the last; null with one part
@@ -335,7 +350,9 @@ class Session {
   std::vector<PeerWait> peer_waits_;  // of the step that is begun next
   absl::Status sum_failure_;
   std::vector<std::int32_t> labels_;  // of a part, for the upload
-  std::vector<float> targets_;        // of a part, too; empty if the loss reads labels
+  // A part's, too; empty if no loss reads targets. With mix-up, the training loss of classes does,
+  // while that of the evaluation reads labels.
+  std::vector<float> targets_;
   std::vector<float> weights_;
   std::vector<float> evaluated_outputs_;  // of a part; empty if no evaluation looks at them
   UpdateSettings settings_;               // of the step that was begun last

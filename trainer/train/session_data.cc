@@ -29,6 +29,16 @@ absl::Status CheckPixels(const api::DatasetSpec& spec, const Dataset& data) {
   return CheckNormalize(*spec.normalize, data.sample_shape(), data.element());
 }
 
+absl::Status CheckFiles(const api::DatasetSpec& spec, const Dataset& data, int replicas) {
+  if (spec.auto_shard != api::AutoShard::kFile) return absl::OkStatus();
+  const std::int64_t files = SampleGroups::FilesOf(data).count();
+  if (files >= replicas) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "spec.training.dataset.autoShard: found File with {} training file{} for {} replicas, "
+      "expected at least one file for each replica; Data needs no files",
+      files, files == 1 ? "" : "s", replicas));
+}
+
 }  // namespace
 
 absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
@@ -47,6 +57,7 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
       TrainAndTest data, OpenDatasets(training.dataset, training.evaluation.enabled, seed, labels));
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.train));
   LOCKSTEP_RETURN_IF_ERROR(CheckPixels(training.dataset, *data.train));
+  LOCKSTEP_RETURN_IF_ERROR(CheckFiles(training.dataset, *data.train, options.world));
   if (data.test == nullptr) return data;
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));
   if (data.test->targets() != data.train->targets()) {
@@ -68,7 +79,29 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
                   training.dataset.path, ElementsOf(*data.test), ElementsOf(*data.train)));
 }
 
-LoaderOptions Session::TrainingReads(int rank) const {
+// With Off, an epoch has a copy of the set for each replica.
+void Session::DealSamples() {
+  const api::AutoShard policy = training_.dataset.auto_shard;
+  if (policy == api::AutoShard::kOff && plan_.world > 1) {
+    groups_ = std::make_shared<SampleGroups>(SampleGroups::Copies(plan_.examples, plan_.world));
+    plan_.examples *= plan_.world;
+  } else if (policy == api::AutoShard::kFile) {
+    groups_ = std::make_shared<SampleGroups>(SampleGroups::FilesOf(*train_data_));
+    plan_.deals_files = true;
+  }
+  shards_ = ShardsOf(plan_.world);
+}
+
+// Null for one replica, whose samples are all.
+std::shared_ptr<const Shards> Session::ShardsOf(std::int64_t replicas) const {
+  if (groups_ == nullptr || replicas == 1) return nullptr;
+  StepPlan plan = plan_;
+  plan.world = static_cast<int>(replicas);
+  return std::make_shared<Shards>(groups_, plan);
+}
+
+LoaderOptions Session::TrainingReads(int rank, const BegunEpoch& begun) const {
+  const bool is_kept = plan_.deals_files && begun.epoch >= 0;
   return {.plan = plan_,
           .rank = rank,
           .seed = static_cast<std::uint64_t>(training_.seed),
@@ -76,6 +109,9 @@ LoaderOptions Session::TrainingReads(int rank) const {
           .prefetch = training_.dataset.prefetch,
           .threads = reading_threads(),
           .augment = training_.dataset.augment,
+          .shards = shards_,
+          .begun_shards = is_kept ? ShardsOf(begun.replicas) : nullptr,
+          .begun_epoch = is_kept ? begun.epoch : -1,
           .end_step = total_steps_};
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "trainer/train/loss_kind.h"
 #include "trainer/train/session.h"
 
 namespace lockstep::train {
@@ -83,20 +84,42 @@ void Session::FillLabels(const Batch& batch, int part) {
       std::min<std::int64_t>(std::ssize(batch.labels) - first, std::ssize(labels_));
   std::copy_n(batch.weights.begin() + first, end - first, weights_.begin());
   std::fill(weights_.begin() + (end - first), weights_.end(), 0.0f);
-  if (targets_.empty()) {
+  if (!ReadsTargets(training_.loss.type)) {
     std::copy_n(batch.labels.begin() + first, rows, labels_.begin());
-  } else if (batch.targets.empty()) {  // the classes 0 and 1 of a binary loss
+  } else if (!batch.targets.empty()) {
+    std::copy_n(batch.targets.begin() + first * outputs_, rows * outputs_, targets_.begin());
+    return;
+  } else {  // the classes 0 and 1 of a binary loss
     std::transform(batch.labels.begin() + first, batch.labels.begin() + first + rows,
                    targets_.begin(), [](std::int32_t label) { return static_cast<float>(label); });
-  } else {
-    std::copy_n(batch.targets.begin() + first * outputs_, rows * outputs_, targets_.begin());
+  }
+  if (!batch.shares.empty()) MixLabels(batch, first, rows);
+}
+
+// A label has the share of its row's own class, and the rest is the partner's.
+void Session::MixLabels(const Batch& batch, std::int64_t first, std::int64_t rows) {
+  const bool is_binary = ReadsTargets(training_.loss.type);
+  if (!is_binary) std::ranges::fill(targets_, 0.0f);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto row = static_cast<std::size_t>(first + i);
+    const float share = batch.shares[row];
+    const auto own = static_cast<std::int64_t>(batch.labels[row]);
+    const auto partner = static_cast<std::int64_t>(batch.partners[row]);
+    if (is_binary) {
+      targets_[static_cast<std::size_t>(i)] =
+          share * static_cast<float>(own) + (1 - share) * static_cast<float>(partner);
+    } else {
+      targets_[static_cast<std::size_t>(i * outputs_ + own)] += share;
+      targets_[static_cast<std::size_t>(i * outputs_ + partner)] += 1 - share;
+    }
   }
 }
 
 void Session::UploadLabels() {
-  if (targets_.empty()) {
+  if (device_.labels != nullptr) {
     backend_->Upload(labels_.data(), device_.labels, labels_.size() * sizeof(std::int32_t));
-  } else {
+  }
+  if (!targets_.empty()) {
     backend_->Upload(targets_.data(), device_.targets, targets_.size() * sizeof(float));
   }
   backend_->Upload(weights_.data(), device_.weights, weights_.size() * sizeof(float));
@@ -206,11 +229,11 @@ void Session::AddEvaluation(EvaluationMetrics& metrics) {
   evaluated_outputs_.resize(labels_.size() * static_cast<std::size_t>(outputs_));
   backend_->Download(model_->logits(), evaluated_outputs_.data(),
                      evaluated_outputs_.size() * sizeof(float));
-  const bool reads_labels = targets_.empty();
+  const bool reads_labels = device_.labels != nullptr;
   metrics.Add({.outputs = evaluated_outputs_,
                .labels = reads_labels ? std::span<const std::int32_t>(labels_)
                                       : std::span<const std::int32_t>(),
-               .targets = targets_,
+               .targets = reads_labels ? std::span<const float>() : targets_,
                .weights = weights_});
 }
 

@@ -4,11 +4,21 @@
 
 #include <utility>
 
+#include "api/v1/enum_names.h"
 #include "base/log.h"
 #include "base/status.h"
 
 namespace lockstep::train {
 namespace {
+
+// What the order of an epoch depends on besides its numbers.
+std::string AutoShardOf(const Session& session) {
+  const api::AutoShard policy = session.training().dataset.auto_shard;
+  if (policy == api::AutoShard::kAuto) return std::string(api::NameOf(api::AutoShard::kData));
+  // An epoch is then as long as there are replicas.
+  if (policy == api::AutoShard::kOff) return fmt::format("Off, {} replicas", session.plan().world);
+  return std::string(api::NameOf(policy));
+}
 
 // The settings that must match for a saved step number to mean the same samples; but for the number
 // of samples, without which it still means the same epoch: see TakePosition.
@@ -18,6 +28,7 @@ nlohmann::json RunSettings(const Session& session) {
           {"seed", session.training().seed},
           {"dataSeed", session.data_seed()},
           {"shuffle", session.training().dataset.shuffle},
+          {"autoShard", AutoShardOf(session)},
           {"optimizer", session.training().optimizer.name}};
 }
 
@@ -45,7 +56,8 @@ absl::Status CheckSettings(const Snapshot& snapshot, const Session& session) {
   nlohmann::json found = snapshot.state.value("settings", nlohmann::json::object());
   // Older checkpoints have one seed for all.
   if (found.contains("seed") && !found.contains("dataSeed")) found["dataSeed"] = found["seed"];
-  // Earlier versions did not save whether the run shuffles.
+  // Earlier versions had no other policy, and did not save whether the run shuffles.
+  if (!found.contains("autoShard")) found["autoShard"] = api::NameOf(api::AutoShard::kData);
   if (!found.contains("shuffle")) found["shuffle"] = expected["shuffle"];
   for (const auto& [key, value] : expected.items()) {
     if (found.contains(key) && found[key] == value) continue;
@@ -113,6 +125,7 @@ absl::Status TakePosition(const Snapshot& snapshot, const Session& session, RunS
     state.step += left;
     state.left_out_steps += left;
     state.ledger.AbandonEpoch();
+    state.epoch_replicas = 0;
   }
   const char* of_epoch = "";  // none is in progress
   if (state.step > snapshot.step) {

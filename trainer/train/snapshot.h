@@ -31,9 +31,10 @@ std::optional<std::int64_t> TrainingExamples(const nlohmann::json& state);
 // and logs a warning, because the position within an epoch says which samples were used only for
 // the samples that the epoch began with. If only their digest differs, just logs a warning.
 // FailedPrecondition (names both sides): the snapshot was saved with another number of steps per
-// epoch, global batch, seed, shuffle or optimizer, or with another number of samples in the middle
-// of the last epoch; or it lacks a tensor, or has it with another shape or type. DataLoss: its run
-// state is malformed or of another step. On failure, `session` and `state` are unchanged.
+// epoch, global batch, seed, shuffle, autoShard or optimizer, or with another number of samples in
+// the middle of the last epoch; or it lacks a tensor, or has it with another shape or type.
+// DataLoss: its run state is malformed or of another step. On failure, `session` and `state` are
+// unchanged.
 absl::Status RestoreSnapshot(const Snapshot& snapshot, Session& session, RunState& state);
 
 // Restores only what evaluation needs: parameters and running statistics; of a run that averages

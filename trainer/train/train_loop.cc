@@ -77,8 +77,12 @@ LoopOutcome TrainLoop::RunSteps(int rank) {
 // Null in a stage that is not the first: it gets what it needs from the stage before.
 std::unique_ptr<Loader> TrainLoop::MakeLoader(int rank) const {
   if (!session.stage().is_first()) return nullptr;
+  BegunEpoch begun;
+  if (state.epoch_replicas != 0) {
+    begun = {.epoch = session.plan().Epoch(state.step), .replicas = state.epoch_replicas};
+  }
   std::unique_ptr<Loader> loader =
-      Loader::Create(session.train_data(), session.TrainingReads(session.PipelineOf(rank)));
+      Loader::Create(session.train_data(), session.TrainingReads(session.PipelineOf(rank), begun));
   loader->Seek(state.step);
   return loader;
 }

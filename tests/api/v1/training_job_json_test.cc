@@ -349,6 +349,7 @@ class JobSource {
     training.dataset = {Pick({DatasetFormat::kIdx, DatasetFormat::kSynthetic}),
                         Text(),
                         Flip(),
+                        Pick({AutoShard::kAuto, AutoShard::kFile}),
                         Flip(),
                         Flip() ? Text() : "",
                         Small(),

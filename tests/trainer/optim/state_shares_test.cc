@@ -63,12 +63,23 @@ TEST(SegmentsOfShareTest, AreThoseThatItCuts) {
   EXPECT_TRUE(SegmentsOfShare({}, {0, 20}).empty());
 }
 
+TEST(MatricesOfShareTest, AreThoseInItFromItsBeginning) {
+  const std::vector<MatrixRange> matrices = {{.begin = 0, .rows = 2, .columns = 8},
+                                             {.begin = 32, .rows = 4, .columns = 4}};
+  EXPECT_TRUE(MatricesOfShare(matrices, {16, 32}).empty());
+  const auto found = MatricesOfShare(matrices, {16, 48});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].begin, 16);
+  EXPECT_EQ(found[0].rows, 4);
+  EXPECT_EQ(found[0].columns, 4);
+}
+
 std::vector<api::OptimizerSpec> AllRules() {
   std::vector<api::OptimizerSpec> specs = {
       {.name = "SGD"},     {.name = "SGD", .momentum = 0.9, .nesterov = true},
       {.name = "Adam"},    {.name = "RMSprop", .momentum = 0.9},
       {.name = "Adagrad"}, {.name = "LARS", .momentum = 0.9},
-      {.name = "LAMB"}};
+      {.name = "LAMB"},    {.name = "Muon", .adam_lr_ratio = 0.5}};
   for (api::OptimizerSpec& spec : specs) {
     spec.weight_decay = 0.01;
     spec.weight_decay_exclude = {"bias"};
@@ -126,7 +137,7 @@ TEST_P(SharedUpdateTest, SharesComputeTheBitsOfTheWhole) {
       std::vector<std::unique_ptr<Optimizer>> optimizers;
       for (const FlatRange& share :
            PlanStateShares(shared.model().parameter_slots(), std::ssize(parameters), ranks,
-                           api::MeasuresTensors(spec))) {
+                           api::NeedsWholeTensors(spec))) {
         optimizers.push_back(make(shared, share));
       }
       for (int step = 1; step <= 3; ++step) {

@@ -121,6 +121,33 @@ TEST(RunStateTest, TheNextEpochStartsFromZero) {
   EXPECT_DOUBLE_EQ(state.sums.loss, 8);
 }
 
+TEST(RunStateTest, AnEpochKnowsTheNumberOfReplicasThatItBeganWith) {
+  StepPlan plan = kPlan;
+  plan.deals_files = true;
+  RunState state{.step = 0};
+  ApplyStep(Step(0, 4), plan, state);
+  EXPECT_EQ(state.epoch_replicas, 2);
+  EXPECT_EQ(RunStateFromJson(RunStateToJson(state)).value(), state);
+  plan.world = 3;
+  ApplyStep(Step(4, 8), plan, state);
+  EXPECT_EQ(state.epoch_replicas, 2);
+  ApplyStep(Step(8, 10), plan, state);
+  EXPECT_EQ(state.epoch_replicas, 0) << "the next one begins with as many as there are then";
+  EXPECT_FALSE(RunStateToJson(state).contains("epochReplicas"));
+  ApplyStep(Step(0, 4), plan, state);
+  EXPECT_EQ(state.epoch_replicas, 3);
+  nlohmann::json json = RunStateToJson(state);
+  json["epochReplicas"] = -1;
+  EXPECT_EQ(RunStateFromJson(json).status().message(),
+            "the manifest's run state: epochReplicas is -1, expected at least 0");
+}
+
+TEST(RunStateTest, AnOrderThatDoesNotDependOnReplicasKnowsNone) {
+  RunState state{.step = 0};
+  ApplyStep(Step(0, 4), kPlan, state);
+  EXPECT_EQ(state.epoch_replicas, 0);
+}
+
 // A job whose checkpoint an earlier version wrote, or that names none, has the text that it had.
 TEST(RunStateTest, NamedMetricsAreInTheTextIfThereAreAny) {
   EXPECT_FALSE(RunStateToJson({.step = 3, .evaluated_step = 3}).contains("testMetrics"));

@@ -186,7 +186,7 @@ api::TrainingSpec ShardedTraining(const std::string& optimizer = "Adam") {
 
 std::vector<api::TrainingSpec> WithEachOptimizer() {
   std::vector<api::TrainingSpec> all;
-  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad", "LARS", "LAMB"}) {
+  for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad", "LARS", "LAMB", "Muon"}) {
     all.push_back(ShardedTraining(name));
     if (name == std::string("SGD") || name == std::string("LARS")) {
       all.back().optimizer.momentum = 0.9;

@@ -64,6 +64,10 @@ class CifarDataset final : public Dataset {
   const Shape& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return kind_.classes; }
   bool InMemory() const override { return in_memory_; }
+  std::int64_t files() const override { return std::ssize(files_); }
+  std::int64_t FileOf(std::int64_t index) const override {
+    return &Find(index).file - files_.data();
+  }
 
   std::string PlaceOf(std::int64_t index) const override {
     const auto& [file, offset] = Find(index);

@@ -72,6 +72,8 @@ class ImageFolder final : public DecodedSource {
   std::int64_t classes() const override { return std::ssize(classes_); }
   bool InMemory() const override { return false; }
   std::string PlaceOf(std::int64_t index) const override { return Path(index); }
+  std::int64_t files() const override { return size(); }
+  std::int64_t FileOf(std::int64_t index) const override { return index; }
 
   absl::StatusOr<std::int32_t> Read(std::int64_t index,
                                     std::span<std::uint8_t> sample) const override {

@@ -88,6 +88,10 @@ class TfRecordDataset final : public DecodedSource {
   DType element() const override { return form_.element; }
   std::int64_t classes() const override { return classes_; }
   bool InMemory() const override { return false; }  // checksums take time
+  std::int64_t files() const override { return std::ssize(files_); }
+  std::int64_t FileOf(std::int64_t index) const override {
+    return static_cast<std::int64_t>(places_[static_cast<std::size_t>(index)].file);
+  }
   std::string PlaceOf(std::int64_t index) const override {
     const RecordPlace& place = places_[static_cast<std::size_t>(index)];
     return fmt::format("{}: record at offset {}", files_[place.file].path,
