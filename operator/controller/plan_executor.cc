@@ -208,7 +208,8 @@ absl::Status PlanExecutor::ApplyAction(const Action& action, ReconcileContext& c
               [&](const DeletePod& pod) { return DeletePodOf(pod, context); },
               [&](const DeleteJob&) {
                 // The job as it was seen, and no other: somebody may just have decided to keep it.
-                return IgnoreMoved(with_.client.Delete(
+                // If it has changed, this is tried again, until the cache has the change.
+                return IgnoreGone(with_.client.Delete(
                     kTrainingJobKind, context.job->key,
                     {.uid = job.metadata.uid, .resource_version = context.job->resource_version}));
               }},

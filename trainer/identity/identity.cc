@@ -159,8 +159,8 @@ absl::Status CheckSharding(const Identity& id) {
   if (strategy.sharding == api::Sharding::kNone) return absl::OkStatus();
   if (id.Traits().may_shard_state && id.Stages() == 1) return absl::OkStatus();
   return Invalid(fmt::format(
-      "{}: found sharding {} with strategy {} and {} stages, expected one whose processes sum "
-      "gradients, and 1",
+      "{}: found sharding {} with strategy {} and {} stages, expected Mirrored or "
+      "MultiWorkerMirrored, and 1",
       api::kEnvStrategy, api::NameOf(strategy.sharding), api::NameOf(strategy.type), id.Stages()));
 }
 

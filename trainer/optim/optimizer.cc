@@ -148,6 +148,15 @@ void Optimizer::Rebind() {
   rule_.op->Bind(memory);
 }
 
+absl::StatusOr<std::size_t> ScratchBytesOfShare(const api::OptimizerSpec& spec, Model& model,
+                                                Backend& backend, const FlatRange& share) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<MatrixRange> matrices, MatricesOf(spec, model));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const OptimizerRuleOp rule,
+      MakeOptimizerRule(spec, /*ema=*/{}, backend, MatricesOfShare(matrices, share)));
+  return rule.op->ScratchBytes();
+}
+
 std::span<float> Optimizer::slot(int index) {
   return {arena_.At<float>(slot_offsets_.at(static_cast<std::size_t>(index))),
           own_parameters().size()};

@@ -96,6 +96,11 @@ class Optimizer {
   bool is_exchanged_ = false;
 };
 
+// What the memory of an optimizer of another share has as scratch between the parts of an update:
+// see Optimizer::Create.
+absl::StatusOr<std::size_t> ScratchBytesOfShare(const api::OptimizerSpec& spec, Model& model,
+                                                Backend& backend, const FlatRange& share);
+
 // While it lives, the model's parameters are their average, if the optimizer has one. No step may
 // be begun or run meanwhile, nor anything but optimizer.trained() be taken for the parameters.
 class AverageInPlace {

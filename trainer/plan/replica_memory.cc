@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "trainer/backend/measuring_backend.h"
@@ -74,22 +75,28 @@ std::size_t BytesOfStaging(Session& session) {
   return largest * sizeof(float);
 }
 
-// What the slots of the replica with the largest share take beyond those of rank 0. Whole tensors
+// What the optimizer of the replica whose share takes most has beyond that of rank 0. Whole tensors
 // do not divide evenly.
-std::size_t BytesBeyondRankZero(Session& session) {
+absl::StatusOr<std::size_t> BytesBeyondRankZero(Session& session) {
   if (!session.shares_updates()) return 0;
-  std::int64_t largest = 0;
-  for (const FlatRange& share : session.state_shares()) largest = std::max(largest, share.size());
-  const std::int64_t beyond = largest - session.state_shares().front().size();
-  return static_cast<std::size_t>(beyond * session.optimizer().slots()) * sizeof(float);
+  std::vector<std::size_t> of_shares;
+  for (const FlatRange& share : session.state_shares()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::size_t bytes, session.OptimizerBytesOf(share));
+    of_shares.push_back(bytes);
+  }
+  return *std::ranges::max_element(of_shares) - of_shares.front();
 }
 
 // The memory of a replica beside the one that saves, whose memory is given. With CentralStorage,
 // rank 0 makes the parameters and has the optimizer's slots for all; the others read its parameters
 // in place if they can.
-ReplicaMemory OtherOf(ReplicaMemory memory, Session& session, const Identity& identity) {
+absl::StatusOr<ReplicaMemory> OtherOf(ReplicaMemory memory, Session& session,
+                                      const Identity& identity) {
   const SessionMemory bytes = session.Memory();
-  if (!ComputesOnGpu(identity)) memory.optimizer += BytesBeyondRankZero(session);
+  if (!ComputesOnGpu(identity)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::size_t beyond, BytesBeyondRankZero(session));
+    memory.optimizer += beyond;
+  }
   if (!identity.Traits().trains_alone) memory.checkpoint = 0;
   // The leading process evaluates alone.
   if (identity.Traits().has_parameter_servers) memory.best = 0;
@@ -169,7 +176,8 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
       std::max({static_cast<std::size_t>(copies) * saved, copies > 0 ? BytesOfRestore(measured) : 0,
                 BytesOfExport(session.training().checkpoint.export_to, measured.model)});
   const std::string& export_to = session.training().checkpoint.export_to;
-  if (session.stage().count > 1 && copies > 0 && !export_to.empty()) {
+  const bool is_divided = session.stage().count > 1 || session.shares_updates();
+  if (is_divided && copies > 0 && !export_to.empty()) {
     measured.memory.checkpoint += BytesOfExport(export_to, measured.model);  // see ModelToExport
   }
   // A later stage hands copies of its own tensors to rank 0, which saves all.
@@ -181,7 +189,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));
   }
-  measured.other = OtherOf(measured.memory, session, identity);
+  LOCKSTEP_ASSIGN_OR_RETURN(measured.other, OtherOf(measured.memory, session, identity));
   return measured;
 }
 

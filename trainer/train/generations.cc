@@ -153,10 +153,12 @@ void NoteStop(const LoopOutcome& outcome, std::uint64_t generation, std::int64_t
 }
 
 // Goes on after the stop of another pod, whether or not the state is saved.
-void NoteStopOfOthers(const LoopOutcome& stopped, std::int64_t step) {
+void NoteStopOfOthers(const LoopOutcome& stopped, const TrainLoop& loop) {
   if (stopped.reason.ok()) return;
-  LogWarning("another pod was asked to stop, and only the memory of the others has the state",
-             {{"step", step}, {"reason", std::string(stopped.reason.message())}});
+  LogWarning(loop.IsDivided()
+                 ? "another pod was asked to stop, and its part of the state is not saved"
+                 : "another pod was asked to stop, and only the memory of the others has the state",
+             {{"step", loop.state.step}, {"reason", std::string(stopped.reason.message())}});
 }
 
 // Handles a failed generation. Only the next generation shows whether a member was lost; until
@@ -193,7 +195,7 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
     NoteStop(outcome, membership->generation, loop.state.step);
     if (std::optional<Exit> exit = LeaveWith(outcome, loop)) return *std::move(exit);
     if (outcome.end == LoopEnd::kStopped) {
-      NoteStopOfOthers(outcome, loop.state.step);
+      NoteStopOfOthers(outcome, loop);
       continue;
     }
     // Before the pause, because until then a replacement of a lost member may lack the memory to

@@ -326,6 +326,12 @@ SessionMemory Session::Memory() const {
           .links = links};
 }
 
+absl::StatusOr<std::size_t> Session::OptimizerBytesOf(const FlatRange& share) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::size_t scratch,
+                            ScratchBytesOfShare(training_.optimizer, *model_, *backend_, share));
+  return static_cast<std::size_t>(share.size() * optimizer_->slots()) * sizeof(float) + scratch;
+}
+
 std::vector<std::int64_t> Session::LayerStarts() {
   std::vector<std::int64_t> starts;
   for (const TensorSlot& slot : model_->parameter_slots()) starts.push_back(slot.offset);

@@ -134,6 +134,9 @@ class Session {
   bool shares_updates() const { return update_site_ == UpdateSite::kShares; }
   const std::vector<FlatRange>& state_shares() const { return state_shares_; }
   int rank() const { return rank_; }
+  // The bytes of slots and scratch that the optimizer of the rank with this share has. As for
+  // Create.
+  absl::StatusOr<std::size_t> OptimizerBytesOf(const FlatRange& share);
 
   // Where CentralStorage keeps the parameters on a host's device; null: in the back end's memory.
   RootMemory* root_memory() { return root_memory_.get(); }

@@ -214,7 +214,8 @@ TrainLoop::Ended TrainLoop::EvaluateIfDue(int rank, const std::function<Evaluate
 // Before `state` says that this is the best one: if a rank is lost meanwhile, it is evaluated
 // again.
 TrainLoop::Ended TrainLoop::KeepBestModel() {
-  if (!session.shares_updates()) {
+  // Each rank has all parameters; only of an average it may have a share.
+  if (!session.shares_updates() || !session.optimizer().has_average()) {
     best = {};  // before there are two
     best = {state.step, CopyModel(session)};
     return std::nullopt;

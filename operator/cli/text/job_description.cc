@@ -102,8 +102,11 @@ std::string SpecText(const api::TrainingJobSpec& spec) {
   std::string text;
   if (spec.strategy) {
     const int stages = spec.strategy->stages;
-    text += fmt::format("strategy: {}{}\n", api::NameOf(spec.strategy->type),
-                        stages == 1 ? "" : fmt::format(", {} stages", stages));
+    const api::Sharding sharding = spec.strategy->sharding;
+    text += fmt::format(
+        "strategy: {}{}{}\n", api::NameOf(spec.strategy->type),
+        stages == 1 ? "" : fmt::format(", {} stages", stages),
+        sharding == api::Sharding::kNone ? "" : fmt::format(", {}", api::NameOf(sharding)));
   }
   if (spec.training) text += TrainingText(*spec.training);
   if (spec.suspend) text += "suspend: true\n";

@@ -258,7 +258,7 @@ TEST(ClocksTest, AJobWhoseTimeToLiveWasJustTakenAwayIsKept) {
     job["spec"]["runPolicy"].erase("ttlSecondsAfterFinished");
   });
   world.clock.Advance(seconds(50));
-  EXPECT_TRUE(world.Reconcile().ok()) << "from the cache, which has not seen the change";
+  EXPECT_FALSE(world.Reconcile().ok()) << "it is tried again: the cache has not seen the change";
   world.Settle();
   EXPECT_TRUE(world.Job());
 }

@@ -189,7 +189,7 @@ TEST(ReadIdentityTest, StagesThatDoNotDivideTheProcessesAreRefused) {
   EXPECT_THAT(complaint(R"({"stages":65})"), HasSubstr("strategy.stages: found 65"));
   EXPECT_EQ(complaint(R"({"type":"CentralStorage","sharding":"ZeRO1"})"),
             "LOCKSTEP_STRATEGY: found sharding ZeRO1 with strategy CentralStorage and 1 stages, "
-            "expected one whose processes sum gradients, and 1");
+            "expected Mirrored or MultiWorkerMirrored, and 1");
   EXPECT_THAT(complaint(R"({"stages":2,"sharding":"ZeRO1"})"), HasSubstr("and 2 stages"));
 }
 

@@ -270,7 +270,7 @@ TEST(JobPlanTest, AShardedStateIsDividedAmongTheReplicas) {
 }
 
 // The share of rank 1 is a tensor that is larger than all of rank 0's.
-TEST(JobPlanTest, WithWholeTensorsEachOtherReplicaCountsWithTheLargestShare) {
+PlanOptions WithALargeTensor(const std::string& optimizer) {
   PlanOptions options = JobOf(1, 64);
   options.identity.processes_per_pod = 2;
   options.identity.training.model.name = "";
@@ -278,13 +278,33 @@ TEST(JobPlanTest, WithWholeTensorsEachOtherReplicaCountsWithTheLargestShare) {
                                                              {{"type", "Dense"}, {"units", 1000}},
                                                              {{"type", "Dense"}, {"units", 3000}},
                                                              {{"type", "Dense"}, {"units", 10}}});
-  options.identity.training.optimizer.name = "LAMB";
+  options.identity.training.optimizer.name = optimizer;
+  return options;
+}
+
+TEST(JobPlanTest, WithWholeTensorsEachOtherReplicaCountsWithTheLargestShare) {
+  PlanOptions options = WithALargeTensor("LAMB");
   const JobPlan whole = Plan(options);
   const auto state = static_cast<double>(whole.memory.replica.optimizer);
   options.identity.strategy.sharding = api::Sharding::kZero1;
   const JobPlan sharded = Plan(options);
   EXPECT_LT(static_cast<double>(sharded.memory.replica.optimizer), state / 4);
   EXPECT_NEAR(static_cast<double>(whole.memory.job - sharded.memory.job), state, state / 8);
+}
+
+TEST(JobPlanTest, TheLargestMatrixOfAShareCountsWhereItIs) {
+  PlanOptions lamb = WithALargeTensor("LAMB"), muon = WithALargeTensor("Muon");
+  const auto optimizer = [](const JobPlan& plan) {
+    return static_cast<double>(plan.memory.replica.optimizer);
+  };
+  const double slots = optimizer(Plan(lamb)), scratch = optimizer(Plan(muon)) - slots;
+  const JobPlan whole = Plan(muon);
+  lamb.identity.strategy.sharding = muon.identity.strategy.sharding = api::Sharding::kZero1;
+  const JobPlan sharded = Plan(muon);
+  const double scratch_of_rank_0 = optimizer(sharded) - optimizer(Plan(lamb));
+  EXPECT_LT(scratch_of_rank_0, scratch / 2);
+  EXPECT_NEAR(static_cast<double>(whole.memory.job - sharded.memory.job),
+              slots + scratch - scratch_of_rank_0, slots / 8);
 }
 
 PlanOptions CentralStorageOf(int processes) {

@@ -65,6 +65,9 @@ TEST(JobDescriptionTest, SaysIntoHowManyStagesTheModelIsCut) {
   EXPECT_THAT(DescribeJob(facts, Time{}), HasSubstr("\nstrategy: MultiWorkerMirrored\n"));
   facts.job = Job("mnist").Workers(4).Training().Stages(2).Build();
   EXPECT_THAT(DescribeJob(facts, Time{}), HasSubstr("\nstrategy: MultiWorkerMirrored, 2 stages\n"));
+  facts.job = Job("mnist").Workers(4).Training().Build();
+  facts.job.spec.strategy->sharding = api::Sharding::kZero1;
+  EXPECT_THAT(DescribeJob(facts, Time{}), HasSubstr("\nstrategy: MultiWorkerMirrored, ZeRO1\n"));
 }
 
 // A look at all pods for each replica would take longer than a test may.
