@@ -65,7 +65,7 @@ TEST(JobDescriptionTest, SaysIntoHowManyStagesTheModelIsCut) {
   EXPECT_THAT(DescribeJob(facts, Time{}), HasSubstr("\nstrategy: MultiWorkerMirrored\n"));
   facts.job = Job("mnist").Workers(4).Training().Stages(2).Build();
   EXPECT_THAT(DescribeJob(facts, Time{}), HasSubstr("\nstrategy: MultiWorkerMirrored, 2 stages\n"));
-  facts.job = Job("mnist").Workers(4).Training().Build();
+  facts.job = Job("mnist").Workers(4).Training().Stages(1).Build();
   facts.job.spec.strategy->sharding = api::Sharding::kZero1;
   EXPECT_THAT(DescribeJob(facts, Time{}), HasSubstr("\nstrategy: MultiWorkerMirrored, ZeRO1\n"));
 }
