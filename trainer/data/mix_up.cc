@@ -95,7 +95,7 @@ std::uint32_t DrawMix(double alpha, std::uint64_t seed, std::uint64_t epoch,
     const double u = Uniform(words[0], words[1]), v = Uniform(words[2], words[3]);
     if (alpha <= 1 ? TryJohnk(alpha, u, v, beta) : TryCheng(alpha, u, v, beta)) break;
   }
-  return static_cast<std::uint32_t>(beta * kMixUnit + 0.5);
+  return static_cast<std::uint32_t>(std::lround(beta * kMixUnit));
 }
 
 void MixBytes(std::uint32_t weight, std::span<const std::uint8_t> partner,

@@ -20,6 +20,15 @@ std::string AutoShardOf(const Session& session) {
   return std::string(api::NameOf(policy));
 }
 
+// What decides what the tensors of the optimizer's state mean. Muon's m of a matrix is not AdamW's.
+std::string OptimizerOf(const api::OptimizerSpec& optimizer) {
+  if (!api::MultipliesMatrices(optimizer) || optimizer.exclude_layers.empty()) {
+    return optimizer.name;
+  }
+  return fmt::format("{} with excludeLayers {}", optimizer.name,
+                     nlohmann::json(optimizer.exclude_layers).dump());
+}
+
 // The settings that must match for a saved step number to mean the same samples; but for the number
 // of samples, without which it still means the same epoch: see TakePosition.
 nlohmann::json RunSettings(const Session& session) {
@@ -29,7 +38,7 @@ nlohmann::json RunSettings(const Session& session) {
           {"dataSeed", session.data_seed()},
           {"shuffle", session.training().dataset.shuffle},
           {"autoShard", AutoShardOf(session)},
-          {"optimizer", session.training().optimizer.name}};
+          {"optimizer", OptimizerOf(session.training().optimizer)}};
 }
 
 // Requires: the snapshot says how many samples it was saved with.

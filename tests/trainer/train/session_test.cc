@@ -320,6 +320,22 @@ TEST(SessionTest, AnEvaluationOfAnotherTestSetOrLossIsNotRestored) {
   EXPECT_EQ(restored(other_set).evaluated_step, 5);
 }
 
+// What Muon keeps of a matrix is not what AdamW keeps.
+TEST(SessionTest, MuonGoesOnOnlyWithTheSameExcludedLayers) {
+  SessionOptions options{.training = SmallTraining(), .backend = "reference"};
+  options.training.optimizer.name = "Muon";
+  options.training.model.layers = api::Json::array({{{"type", "Flatten"}},
+                                                    {{"type", "Dense"}, {"units", 4}},
+                                                    {{"type", "Dense"}, {"units", 3}}});
+  const Snapshot snapshot = MakeSnapshot(**Session::Create(options), {.step = 1}, Time());
+  RunState state;
+  EXPECT_TRUE(RestoreSnapshot(snapshot, **Session::Create(options), state).ok());
+  options.training.optimizer.exclude_layers = {"dense_1"};
+  const absl::Status other = RestoreSnapshot(snapshot, **Session::Create(options), state);
+  EXPECT_TRUE(absl::IsFailedPrecondition(other));
+  EXPECT_THAT(std::string(other.message()), HasSubstr("excludeLayers"));
+}
+
 TEST(SessionTest, ARankThatTakesTheParametersOfRankZeroMakesNone) {
   SessionOptions options{.training = SmallTraining(), .world = 2, .backend = "cpu"};
   const auto is_zero = [&](UpdateSite site) {
