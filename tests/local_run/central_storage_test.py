@@ -1,16 +1,13 @@
 """strategy CentralStorage: its example, the bits of Mirrored, processes that die, a stop, memory."""
-import hashlib
-import json
 import pathlib
 import random
-import re
 import signal
 import time
 import unittest
 
 import yaml
 
-from local_run import SLOWNESS, Run, RunTest, descendants, environment, kill9, proportional_bytes, wait_until_gone
+from local_run import SLOWNESS, Run, RunTest, checkpoint_of, descendants, kill9, proportional_bytes, wait_until_gone
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "central-storage.yaml"
 MIRRORED = {"type": "Mirrored", "processesPerPod": 2}
@@ -34,34 +31,7 @@ def job(folder, name="central", strategy=None, **training):
     return path
 
 
-def tensors(run):
-    """What the newest checkpoint holds of the model and of the optimizer."""
-    newest = sorted(run.work_dir.glob("volumes/checkpoints/step-*/manifest.json"))[-1].parent
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in newest.glob("*.safetensors")}
-
-
-def replica(run, local_rank):
-    """The process id of a replica of the run's one pod."""
-    return next(pid for pid in run.trainers(replica=True)
-                if environment(pid).get("LOCKSTEP_LOCAL_RANK") == str(local_rank))
-
-
 class CentralStorageTest(RunTest):
-    def expect_done(self, run, steps, restarts=0):
-        """The run ends well, every sample of every epoch counted once. `restarts` are of its pod; None: any number."""
-        code, report, err = run.finish()
-        logs = run.logs()
-        self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{logs[-6000:]}")
-        self.assertEqual(report["steps"], steps, logs[-4000:])
-        if restarts is not None:
-            self.assertEqual(report["restarts"], restarts, logs[-4000:])
-        epochs = [json.loads(line) for line in logs.splitlines() if '"message":"epoch done"' in line]
-        self.assertTrue(epochs)
-        for epoch in epochs:
-            self.assertEqual((epoch["samplesLost"], epoch["samplesDuplicated"]), (0, 0), epoch)
-        return report, logs
-
     def test_the_example_learns(self):
         report, logs = self.expect_done(self.start(EXAMPLE), 192)
         self.assertGreater(report["test_accuracy"], 0.95)
@@ -76,7 +46,7 @@ class CentralStorageTest(RunTest):
                     path = job(self.folder, name, {**strategy, "communication": communication})
                     run = self.start(path, name)
                     self.expect_done(run, 192)
-                    found.append(tensors(run))
+                    found.append(checkpoint_of(run))
                 self.assertEqual(found[0], found[1])
                 self.assertEqual(len(found[0]), 2, found[0])
 
@@ -88,12 +58,12 @@ class CentralStorageTest(RunTest):
             with self.subTest(local_rank=local_rank):
                 run = self.start(path, f"killed-{local_rank}")
                 run.wait_for_checkpoint()
-                kill9(replica(run, local_rank))
+                kill9(run.replica(local_rank))
                 _, logs = self.expect_done(run, 2560)
                 self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
                 # The controller's memory has all; without it, only the checkpoint has.
                 self.assertEqual("restored a checkpoint" in logs, local_rank == 0)
-                self.assertEqual(tensors(run), tensors(undisturbed))
+                self.assertEqual(checkpoint_of(run), checkpoint_of(undisturbed))
 
     def test_kills_at_any_time(self):
         """Of any process, the supervisor included, at moments that nobody chose."""
@@ -113,7 +83,7 @@ class CentralStorageTest(RunTest):
                     break
                 kill9(chance.choice(victims))
             self.expect_done(run, 1280, restarts=None)
-            self.assertEqual(tensors(run), tensors(undisturbed))
+            self.assertEqual(checkpoint_of(run), checkpoint_of(undisturbed))
 
     def test_a_stop_saves_and_either_strategy_goes_on_from_the_checkpoint(self):
         whole = self.start(job(self.folder, epochs=40), "whole")
@@ -135,7 +105,7 @@ class CentralStorageTest(RunTest):
                 _, logs = self.expect_done(again, 2560)
                 self.assertIn("restored a checkpoint", logs)
                 again.work_dir = run.work_dir
-                self.assertEqual(tensors(again), tensors(whole))
+                self.assertEqual(checkpoint_of(again), checkpoint_of(whole))
 
     def test_parameters_and_the_optimizers_state_are_there_once(self):
         """With Adam, three numbers for each parameter that the second process does not have."""
@@ -146,7 +116,7 @@ class CentralStorageTest(RunTest):
             run = self.start(job(self.folder, name, strategy, model=LARGE, epochs=200,
                                  checkpoint={"directory": "/checkpoints", "everySteps": 1000000}), name)
             run.wait_for(lambda: "epoch done" in run.logs(), "an epoch")
-            total[name] = sum(proportional_bytes(replica(run, local_rank)) for local_rank in (0, 1))
+            total[name] = sum(proportional_bytes(run.replica(local_rank)) for local_rank in (0, 1))
             run.kill()
         print(f"{LARGE_BYTES / 1e6:.0f} MB of parameters; bytes of both processes: {total}")
         self.assertGreater(total["Mirrored"] - total["CentralStorage"], 2.5 * LARGE_BYTES, total)

@@ -1,4 +1,5 @@
 """What the tests of `lockstep run` share: start it, watch its processes, end it."""
+import hashlib
 import json
 import os
 import pathlib
@@ -90,6 +91,11 @@ class Run:
             found.append(pid)
         return found
 
+    def replica(self, local_rank):
+        """The process id of a replica of the run's one pod."""
+        return next(pid for pid in self.trainers(replica=True)
+                    if environment(pid).get("LOCKSTEP_LOCAL_RANK") == str(local_rank))
+
     def wait_for_checkpoint(self, timeout=60):
         """The training is under way: at least one checkpoint is on the disk."""
         self.wait_for(lambda: list(self.work_dir.glob("volumes/checkpoints/*/manifest.json")),
@@ -118,6 +124,31 @@ class RunTest(unittest.TestCase):
         run = Run(path, f"{self.folder}/{name}", *args, **options)
         self.addCleanup(run.kill)
         return run
+
+    def expect_done(self, run, steps, restarts=0, timeout=90):
+        """The run ends well, every sample of every epoch counted once. `restarts` are of its pods; None: any number."""
+        code, report, err = run.finish(timeout=timeout)
+        logs = run.logs()
+        self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{logs[-6000:]}")
+        self.assertEqual(report["steps"], steps, logs[-4000:])
+        if restarts is not None:
+            self.assertEqual(report["restarts"], restarts, logs[-4000:])
+        epochs = run.ledgers()
+        self.assertTrue(epochs)
+        for epoch in epochs:
+            self.assertEqual((epoch["samplesLost"], epoch["samplesDuplicated"]), (0, 0), epoch)
+        return report, logs
+
+
+def newest_checkpoint(folder):
+    """The digests of what the newest checkpoint in a folder holds of the model and of the optimizer, by file."""
+    newest = sorted(pathlib.Path(folder).glob("step-*/manifest.json"))[-1].parent
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in newest.glob("*.safetensors")}
+
+
+def checkpoint_of(run):
+    """The newest one in a volume of the run's own."""
+    return newest_checkpoint(run.work_dir / "volumes" / "checkpoints")
 
 
 def descendants(pid):

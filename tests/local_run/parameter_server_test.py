@@ -51,18 +51,6 @@ def tensors(run):
 
 
 class ParameterServerTest(RunTest):
-    def expect_done(self, run, steps, restarts=0):
-        """The run ends well, every sample of every epoch counted once."""
-        code, report, err = run.finish()
-        logs = run.logs()
-        self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{logs[-6000:]}")
-        self.assertEqual((report["steps"], report["restarts"]), (steps, restarts), logs[-4000:])
-        epochs = [json.loads(line) for line in logs.splitlines() if '"message":"epoch done"' in line]
-        self.assertTrue(epochs)
-        for epoch in epochs:
-            self.assertEqual((epoch["samplesLost"], epoch["samplesDuplicated"]), (0, 0), epoch)
-        return report, logs
-
     def victims(self, run, role):
         return [pid for pid in run.trainers(replica=True)
                 if json.loads(environment(pid)["TF_CONFIG"])["task"]["type"] == role]

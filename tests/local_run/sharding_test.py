@@ -1,13 +1,11 @@
 """strategy.sharding ZeRO1: the bits of a run without it, a process that dies, another number of processes."""
-import hashlib
-import json
 import pathlib
 import signal
 import unittest
 
 import yaml
 
-from local_run import Run, RunTest, descendants, environment, kill9, wait_until_gone
+from local_run import Run, RunTest, checkpoint_of, descendants, kill9, wait_until_gone
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "central-storage.yaml"
 STEPS = 640  # 10 epochs
@@ -24,51 +22,26 @@ def job(folder, name, processes=3, sharding="ZeRO1", **strategy):
     return path
 
 
-def tensors(run):
-    """What the newest checkpoint holds of the model and of the optimizer."""
-    newest = sorted(run.work_dir.glob("volumes/checkpoints/step-*/manifest.json"))[-1].parent
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in newest.glob("*.safetensors")}
-
-
-def replica(run, local_rank):
-    """The process id of a replica of the run's one pod."""
-    return next(pid for pid in run.trainers(replica=True)
-                if environment(pid).get("LOCKSTEP_LOCAL_RANK") == str(local_rank))
-
-
 class ShardingTest(RunTest):
-    def expect_done(self, run):
-        """The run ends well, every sample of every epoch counted once."""
-        code, report, err = run.finish()
-        logs = run.logs()
-        self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{logs[-6000:]}")
-        self.assertEqual((report["steps"], report["restarts"]), (STEPS, 0), logs[-4000:])
-        epochs = [json.loads(line) for line in logs.splitlines() if '"message":"epoch done"' in line]
-        self.assertTrue(epochs)
-        for epoch in epochs:
-            self.assertEqual((epoch["samplesLost"], epoch["samplesDuplicated"]), (0, 0), epoch)
-        return report, logs
-
     def test_its_bits_are_those_without_it_whoever_dies(self):
         whole = self.start(job(self.folder, "whole", sharding="None"), "whole")
-        report, _ = self.expect_done(whole)
+        report, _ = self.expect_done(whole, STEPS)
         self.assertGreater(report["test_accuracy"], 0.95)
         path = job(self.folder, "sharded")
         undisturbed = self.start(path, "undisturbed")
-        _, logs = self.expect_done(undisturbed)
+        _, logs = self.expect_done(undisturbed, STEPS)
         self.assertEqual(logs.count('"sharding":"ZeRO1"'), 3, "each rank says so")
-        self.assertEqual(tensors(undisturbed), tensors(whole))
+        self.assertEqual(checkpoint_of(undisturbed), checkpoint_of(whole))
         for local_rank in (0, 2):
             with self.subTest(local_rank=local_rank):
                 run = self.start(path, f"killed-{local_rank}")
                 run.wait_for_checkpoint()
-                kill9(replica(run, local_rank))
-                _, logs = self.expect_done(run)
+                kill9(run.replica(local_rank))
+                _, logs = self.expect_done(run, STEPS)
                 self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
                 self.assertIn("a share of its newest step is lost", logs)
                 self.assertIn("restored a checkpoint", logs)
-                self.assertEqual(tensors(run), tensors(whole))
+                self.assertEqual(checkpoint_of(run), checkpoint_of(whole))
 
     def test_a_stop_saves_and_another_number_of_processes_goes_on(self):
         ring = {"communication": "Ring"}
@@ -84,7 +57,7 @@ class ShardingTest(RunTest):
             again = Run(job(self.folder, "two", 2, "ZeRO1", **ring), f"{self.folder}/two-{sharding}",
                         "--volume", f"checkpoints={checkpoints}")
             self.addCleanup(again.kill)
-            _, logs = self.expect_done(again)
+            _, logs = self.expect_done(again, STEPS)
             self.assertIn("restored a checkpoint", logs)
 
 

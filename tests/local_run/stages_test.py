@@ -1,13 +1,11 @@
 """strategy.stages: a model in a pipeline of processes computes what a whole one does, whoever dies."""
-import hashlib
-import json
 import pathlib
 import signal
 import unittest
 
 import yaml
 
-from local_run import RunTest, descendants, environment, kill9, proportional_bytes, wait_until_gone
+from local_run import RunTest, descendants, kill9, newest_checkpoint, proportional_bytes, wait_until_gone
 
 STEPS = 960  # 20 epochs of 48
 CONV = {"type": "Conv2D", "filters": 8, "kernelSize": 3, "padding": "same"}
@@ -53,68 +51,51 @@ class StagesTest(RunTest):
         folder.mkdir(exist_ok=True)
         return self.start(path, path.stem, "--volume", f"checkpoints={folder}"), folder
 
-    def tensors(self, folder):
-        newest = sorted(folder.glob("step-*/manifest.json"))[-1].parent
-        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in newest.glob("*.safetensors")}
-
-    def expect_done(self, run, steps=STEPS):
-        code, report, err = run.finish(timeout=150)
-        logs = run.logs()
-        self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{logs[-6000:]}")
-        self.assertEqual(report["steps"], steps, logs[-4000:])
-        epochs = run.ledgers()
-        self.assertTrue(epochs)
-        for epoch in epochs:
-            self.assertEqual((epoch["samplesLost"], epoch["samplesDuplicated"]), (0, 0), epoch)
-        return report, logs
-
-    def stage(self, run, stage):
-        """The process id of a replica of the run's one pod, which has one pipeline."""
-        return next(pid for pid in run.trainers(replica=True)
-                    if environment(pid).get("LOCKSTEP_LOCAL_RANK") == str(stage))
+    def expect_all_steps(self, run):
+        return self.expect_done(run, STEPS, restarts=None, timeout=150)
 
     def test_it_learns_what_a_whole_model_does(self):
         """In one pod and in two, by shared memory and by sockets."""
         whole, _ = self.start_with(job(self.folder, "whole", stages=1, processes=1))
-        expected, _ = self.expect_done(whole)
+        expected, _ = self.expect_all_steps(whole)
         found = []
         for name, processes, workers, communication in (
                 ("shm", 3, 1, "Auto"), ("ring", 3, 1, "Ring"), ("pods", 1, 3, "Ring")):
             with self.subTest(name):
                 path = job(self.folder, name, 3, processes, workers, communication)
                 run, folder = self.start_with(path)
-                report, _ = self.expect_done(run)
+                report, _ = self.expect_all_steps(run)
                 self.assertAlmostEqual(report["loss"], expected["loss"], delta=1e-4)
                 self.assertEqual(report["test_accuracy"], expected["test_accuracy"])
-                found.append(self.tensors(folder))
+                found.append(newest_checkpoint(folder))
         self.assertEqual(found[1:], found[:-1])
 
     def test_whoever_dies_the_run_ends_with_the_bits_of_an_undisturbed_one(self):
         """With one pipeline, what a stage had is in the newest checkpoint alone."""
         undisturbed, expected = self.start_with(job(self.folder, "undisturbed", 2))
-        self.expect_done(undisturbed)
+        self.expect_all_steps(undisturbed)
         for stage in (0, 1):
             with self.subTest(stage=stage):
                 run, folder = self.start_with(job(self.folder, f"killed-{stage}", 2))
                 run.wait_for(lambda folder=folder: list(folder.glob("step-*/manifest.json")), "a checkpoint")
-                kill9(self.stage(run, stage))
-                _, logs = self.expect_done(run)
+                kill9(run.replica(stage))
+                _, logs = self.expect_all_steps(run)
                 self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
                 self.assertIn("restored a checkpoint", logs)
-                self.assertEqual(self.tensors(folder), self.tensors(expected))
+                self.assertEqual(newest_checkpoint(folder), newest_checkpoint(expected))
 
     def test_a_lost_stage_takes_its_state_from_another_pipeline(self):
         run, _ = self.start_with(job(self.folder, "pipelines", 2, processes=4, checkpoint={
             "directory": "/checkpoints", "everySteps": 100000}))
         run.wait_for(lambda: "epoch done" in run.logs(), "an epoch")
-        kill9(self.stage(run, 3))
-        _, logs = self.expect_done(run)
+        kill9(run.replica(3))
+        _, logs = self.expect_all_steps(run)
         self.assertEqual(logs.count("replica failed: signal 9"), 1, logs[-4000:])
         self.assertNotIn("restored a checkpoint", logs)
 
     def test_a_stop_saves_and_any_number_of_stages_goes_on(self):
         whole, expected = self.start_with(job(self.folder, "whole", 2))
-        self.expect_done(whole)
+        self.expect_all_steps(whole)
         run, folder = self.start_with(job(self.folder, "stopped", 2))
         run.wait_for(lambda: list(folder.glob("step-*/manifest.json")), "a checkpoint")
         pids = descendants(run.process.pid)
@@ -123,9 +104,9 @@ class StagesTest(RunTest):
         wait_until_gone(pids)
         # Another number of stages is another job to `lockstep run`, with the same checkpoints.
         run, _ = self.start_with(job(self.folder, "other", 3, processes=3), folder)
-        _, logs = self.expect_done(run)
+        _, logs = self.expect_all_steps(run)
         self.assertIn("restored a checkpoint", logs)
-        self.assertEqual(self.tensors(folder), self.tensors(expected))
+        self.assertEqual(newest_checkpoint(folder), newest_checkpoint(expected))
 
     def test_a_stop_saves_large_states_of_several_pipelines(self):
         """Those that have nothing to give, or have given it, wait until the leading process has all."""
@@ -147,7 +128,7 @@ class StagesTest(RunTest):
                        dataset=LARGE_DATA)
             run, _ = self.start_with(path)
             run.wait_for(lambda run=run: "epoch done" in run.logs(), "an epoch")
-            total[stages] = sum(proportional_bytes(self.stage(run, local)) for local in (0, 1))
+            total[stages] = sum(proportional_bytes(run.replica(local)) for local in (0, 1))
             run.kill()
         print(f"{2 * LARGE_BYTES / 1e6:.0f} MB of parameters; bytes of both processes: {total}")
         # Value, gradient, the sum of the parts before, and Adam's two slots, of one layer in each.
