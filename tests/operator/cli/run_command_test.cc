@@ -67,6 +67,13 @@ class RunCommandTest : public ::testing::Test {
     return nlohmann::json::parse(ReadTextFile(folder_.At(work_dir + "/report.json")));
   }
   pid_t PidIn(const std::string& path) const { return std::stoi(ReadTextFile(path)); }
+  // The end of a script whose pods must overlap: one that has ended gives its cores and GPUs to the
+  // next.
+  std::string UntilBothRun() const {
+    const std::string began = folder_.At("began");
+    return "; mktemp " + began + ".XXXXXX > /dev/null; until [ $(ls " + began +
+           ".* | wc -l) -ge 2 ]; do sleep 0.01; done";
+  }
 
   TempDirectory folder_;
 };
@@ -401,10 +408,11 @@ TEST_F(RunCommandTest, PodsOfOneCoreGetDistinctCores) {
   cpu_set_t ours;
   ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
   if (CPU_COUNT(&ours) < 2) GTEST_SKIP() << "needs two cores, and may use " << CPU_COUNT(&ours);
-  WriteJob(2, "grep Cpus_allowed_list /proc/self/status");
+  WriteJob(2, "grep Cpus_allowed_list /proc/self/status" + UntilBothRun());
   const std::string limit =
       "spec.replicaSpecs.Worker.template.spec.containers[0].resources.limits.cpu=\"1\"";
-  EXPECT_EQ(Run(JsonIn("w", {"--set", limit})).code, 0);
+  const Ended ended = Run(JsonIn("w", {"--set", limit, "--set", "spec.successPolicy=AllWorkers"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ReadTextFile(folder_.At("w/logs/job-worker-0/0.log")),
             ReadTextFile(folder_.At("w/logs/job-worker-1/0.log")));
 }
@@ -415,8 +423,9 @@ TEST_F(RunCommandTest, PodsWithInitContainersGetDistinctCoresAndGpus) {
   ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
   if (CPU_COUNT(&ours) < 2) GTEST_SKIP() << "needs two cores, and may use " << CPU_COUNT(&ours);
   const std::string script = "grep Cpus_allowed_list /proc/self/status; echo $CUDA_VISIBLE_DEVICES";
-  nlohmann::json job = nlohmann::json::parse(ShellJob("job", 2, script));
+  nlohmann::json job = nlohmann::json::parse(ShellJob("job", 2, script + UntilBothRun()));
   nlohmann::json& spec = job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"];
+  job["spec"]["successPolicy"] = "AllWorkers";  // else the first success ends the other pod
   const nlohmann::json limits = {{"cpu", "1"}, {"nvidia.com/gpu", 1}};
   spec["containers"][0]["resources"]["limits"] = limits;
   spec["initContainers"] = {{{"name", "free"}, {"image", "none"}, {"command", {"true"}}},
