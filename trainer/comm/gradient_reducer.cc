@@ -18,7 +18,6 @@ class IdleReducer final : public GradientReducer {
  public:
   void Ready(std::int64_t) override {}
   absl::Status Wait() override { return absl::OkStatus(); }
-  absl::Status BroadcastFirst(std::int64_t) override { return absl::OkStatus(); }
   absl::Status BroadcastShares(std::span<const FlatRange>) override { return absl::OkStatus(); }
   absl::Status status() const override { return absl::OkStatus(); }
 };
@@ -69,10 +68,6 @@ class ThreadedReducer final : public GradientReducer {
   }
 
   // On the caller's thread: there is nothing that the transfer could overlap with.
-  absl::Status BroadcastFirst(std::int64_t floats) override {
-    return Broadcast({0, floats}, /*root=*/0);
-  }
-
   absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
     for (std::size_t rank = 0; rank < shares.size(); ++rank) {
       if (shares[rank].size() == 0) continue;
@@ -171,14 +166,6 @@ class StreamReducer final : public GradientReducer {
     sums_.compute->Wait(sums_.transfer->Record());
     next_ = 0;
     ready_begin_ = size();
-    return collectives_.status();
-  }
-
-  absl::Status BroadcastFirst(std::int64_t floats) override {
-    sums_.transfer->Wait(sums_.compute->Record());
-    collectives_.EnqueueBroadcast(sums_.memory, floats, DType::kFloat32, /*root=*/0,
-                                  *sums_.transfer);
-    sums_.compute->Wait(sums_.transfer->Record());
     return collectives_.status();
   }
 

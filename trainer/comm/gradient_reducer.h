@@ -50,12 +50,10 @@ class GradientReducer {
   // Declares all gradients complete and blocks until this step's buckets are summed. On failure,
   // returns the collective's error; the step's sums and the reducer are then unusable.
   virtual absl::Status Wait() = 0;
-  // Overwrites the first `floats` of the buffer on every rank with those of rank 0. As Wait(), it
-  // blocks, or queues on sums.compute and returns at once. Requires: called between a Wait() and
-  // the next step's first Ready(). On failure, those of the other ranks hold anything, and every
-  // later call fails.
-  virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
-  // The same for ranges of the buffer: of each rank its own, `shares` by rank, to all others.
+  // Overwrites ranges of the buffer on every rank with those of the rank that has them: `shares`,
+  // by rank; later ranks have none. As Wait(), it blocks, or queues on sums.compute and returns at
+  // once. Requires: called between a Wait() and the next step's first Ready(). On failure, what
+  // other ranks have may be anything here, and every later call fails.
   virtual absl::Status BroadcastShares(std::span<const FlatRange> shares) = 0;
   // The first failure of the sums and broadcasts that are done. Thread-safe.
   virtual absl::Status status() const = 0;

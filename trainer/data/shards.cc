@@ -27,6 +27,7 @@ std::int64_t ShareOf(std::int64_t count, int replica, int world) {
 }  // namespace
 
 SampleGroups SampleGroups::FilesOf(const Dataset& data) {
+  if (data.files() == 1) return Copies(data.size(), 1);  // the samples of a plan may be billions
   std::vector<std::int64_t> sizes(Index(data.files()));
   bool is_in_order = true;
   std::int64_t before = 0;

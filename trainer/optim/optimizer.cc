@@ -19,6 +19,14 @@ constexpr std::size_t kMostFloatsExchanged = 1 << 18;
 // What passes through the host at a time.
 constexpr std::size_t kMostFloats = 65'536;
 
+// What updates the parameters of `share`.
+absl::StatusOr<OptimizerRuleOp> RuleOfShare(const api::OptimizerSpec& spec,
+                                            const std::optional<api::EmaSpec>& ema, Model& model,
+                                            Backend& backend, const FlatRange& share) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<MatrixRange> matrices, MatricesOf(spec, model));
+  return MakeOptimizerRule(spec, ema, backend, MatricesOfShare(matrices, share));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
@@ -26,9 +34,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
     const std::optional<api::EmaSpec>& ema, const std::optional<FlatRange>& share) {
   const FlatRange all{0, std::ssize(model.parameters())};
   const FlatRange own = share.value_or(all);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<MatrixRange> matrices, MatricesOf(spec, model));
-  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule,
-                            MakeOptimizerRule(spec, ema, backend, MatricesOfShare(matrices, own)));
+  LOCKSTEP_ASSIGN_OR_RETURN(OptimizerRuleOp rule, RuleOfShare(spec, ema, model, backend, own));
   LOCKSTEP_ASSIGN_OR_RETURN(auto segments, OptimizerSegments(spec, model));
   if (role == OptimizerRole::kIdle) rule = {};
   return std::unique_ptr<Optimizer>(
@@ -93,8 +99,7 @@ std::uint32_t Optimizer::ProbeUpdate() {
 // In pieces, so that a large model needs no second copy in the host's memory.
 void Optimizer::ResetSlots() {
   if (has_average()) BeginAverage();
-  const int others = slots() - (has_average() ? 1 : 0);
-  for (int i = 0; i < others; ++i) {
+  for (int i = 0; i < rule_slots(); ++i) {
     const std::span<float> whole = slot(i);
     const float start = rule_.slot_starts[static_cast<std::size_t>(i)];
     if (start == 0) {
@@ -150,10 +155,8 @@ void Optimizer::Rebind() {
 
 absl::StatusOr<std::size_t> ScratchBytesOfShare(const api::OptimizerSpec& spec, Model& model,
                                                 Backend& backend, const FlatRange& share) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<MatrixRange> matrices, MatricesOf(spec, model));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const OptimizerRuleOp rule,
-      MakeOptimizerRule(spec, /*ema=*/{}, backend, MatricesOfShare(matrices, share)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const OptimizerRuleOp rule,
+                            RuleOfShare(spec, /*ema=*/{}, model, backend, share));
   return rule.op->ScratchBytes();
 }
 

@@ -49,11 +49,17 @@ class Optimizer {
   // model.parameter_slots() also describes its tensors; but only the values of share(), the first
   // of which is its own first. Initially what the rule starts from: zero, but for Adagrad.
   int slots() const { return static_cast<int>(rule_.slot_names.size()); }
+  // Those without the average, which is the last. A checkpoint has that with the model, so that who
+  // only evaluates or exports need not read the optimizer's tensors.
+  int rule_slots() const { return slots() - (has_average() ? 1 : 0); }
   std::span<float> slot(int index);
   // "momentum" (SGD and LARS with momentum), "m" and "v" (Adam, LAMB, Muon), "square" and, with
   // momentum, "momentum" (RMSprop), "accumulator" (Adagrad); with `ema`, at last kAverageSlot.
-  // Checkpoints append "/<parameter>".
   const std::vector<std::string>& slot_names() const { return rule_.slot_names; }
+  // What checkpoints call a parameter's tensor of a slot: "m/dense/weight".
+  std::string SlotTensor(int slot, const std::string& parameter) const {
+    return slot_names()[static_cast<std::size_t>(slot)] + "/" + parameter;
+  }
   // Sets every slot to what it was initially; the average to the parameters.
   void ResetSlots();
 

@@ -80,7 +80,7 @@ std::size_t BytesOfStaging(Session& session) {
 absl::StatusOr<std::size_t> BytesBeyondRankZero(Session& session) {
   if (!session.shares_updates()) return 0;
   std::vector<std::size_t> of_shares;
-  for (const FlatRange& share : session.state_shares()) {
+  for (const FlatRange& share : session.update_shares()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::size_t bytes, session.OptimizerBytesOf(share));
     of_shares.push_back(bytes);
   }
@@ -176,8 +176,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
       std::max({static_cast<std::size_t>(copies) * saved, copies > 0 ? BytesOfRestore(measured) : 0,
                 BytesOfExport(session.training().checkpoint.export_to, measured.model)});
   const std::string& export_to = session.training().checkpoint.export_to;
-  const bool is_divided = session.stage().count > 1 || session.shares_updates();
-  if (is_divided && copies > 0 && !export_to.empty()) {
+  if (session.is_divided() && copies > 0 && !export_to.empty()) {
     measured.memory.checkpoint += BytesOfExport(export_to, measured.model);  // see ModelToExport
   }
   // A later stage hands copies of its own tensors to rank 0, which saves all.

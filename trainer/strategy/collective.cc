@@ -82,10 +82,6 @@ class CollectiveStrategy final : public Strategy {
     absl::Status summed = reducer_->Wait();
     return sums_ ? summed : patience_.RecordEnd(std::move(summed));  // of a device's: see StepEnded
   }
-  absl::Status BroadcastFirst(std::int64_t floats) override {
-    absl::Status sent = reducer_->BroadcastFirst(floats);
-    return sums_ ? sent : patience_.RecordEnd(std::move(sent));
-  }
   absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
     absl::Status sent = reducer_->BroadcastShares(shares);
     return sums_ ? sent : patience_.RecordEnd(std::move(sent));

@@ -99,9 +99,6 @@ class PipelineStrategy final : public Strategy, public StageGroups {
   absl::Status Barrier() override { return patience_.RecordEnd(all_->Barrier()); }
   void GradientsReady(std::int64_t begin) override { peers_->GradientsReady(begin); }
   absl::Status FinishGradients() override { return peers_->FinishGradients(); }
-  absl::Status BroadcastFirst(std::int64_t floats) override {
-    return peers_->BroadcastFirst(floats);
-  }
   absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
     return peers_->BroadcastShares(shares);
   }

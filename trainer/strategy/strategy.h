@@ -64,13 +64,10 @@ class Strategy {
   // Blocks until the whole buffer holds the sum over ranks. For gradients on a device with a queue
   // (see MakeCollectiveStrategy), queues a wait for the sums and returns at once.
   virtual absl::Status FinishGradients() = 0;
-  // Overwrites [0, floats) of the gradient buffer on every rank with those of rank 0. For gradients
-  // on a device with a queue, queues that and returns at once. Requires: called between
-  // FinishGradients and the next step's first GradientsReady, on all ranks or none. After a
-  // failure the next step's sums fail, too.
-  virtual absl::Status BroadcastFirst(std::int64_t floats) = 0;
-  // The same for ranges of the gradient buffer: of each rank its own, `shares` by rank, to all
-  // others.
+  // Overwrites ranges of the gradient buffer on every rank with those of the rank that has them:
+  // `shares`, by rank; later ranks have none. For gradients on a device with a queue, queues that
+  // and returns at once. Requires: called between FinishGradients and the next step's first
+  // GradientsReady, on all ranks or none. After a failure the next step's sums fail, too.
   virtual absl::Status BroadcastShares(std::span<const FlatRange> shares) = 0;
   // Blocks until all ranks have called it. After a failure the next step's sums fail, too.
   virtual absl::Status Barrier() = 0;

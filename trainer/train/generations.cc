@@ -155,7 +155,7 @@ void NoteStop(const LoopOutcome& outcome, std::uint64_t generation, std::int64_t
 // Goes on after the stop of another pod, whether or not the state is saved.
 void NoteStopOfOthers(const LoopOutcome& stopped, const TrainLoop& loop) {
   if (stopped.reason.ok()) return;
-  LogWarning(loop.IsDivided()
+  LogWarning(loop.session.is_divided()
                  ? "another pod was asked to stop, and its part of the state is not saved"
                  : "another pod was asked to stop, and only the memory of the others has the state",
              {{"step", loop.state.step}, {"reason", std::string(stopped.reason.message())}});

@@ -185,9 +185,11 @@ absl::Status Session::MakeOptimizer(bool initializes_model) {
   const bool is_idle = only_evaluates_ || update_site_ == UpdateSite::kRankZero;
   std::optional<FlatRange> share;
   if (shares_updates()) {
-    state_shares_ = PlanStateShares(model_->parameter_slots(), std::ssize(model_->parameters()),
-                                    plan_.world, api::NeedsWholeTensors(training_.optimizer));
-    share = state_shares_.at(static_cast<std::size_t>(rank_));
+    update_shares_ = PlanStateShares(model_->parameter_slots(), std::ssize(model_->parameters()),
+                                     plan_.world, api::NeedsWholeTensors(training_.optimizer));
+    share = update_shares_.at(static_cast<std::size_t>(rank_));
+  } else if (update_site_ != UpdateSite::kEveryRank) {
+    update_shares_ = {{0, std::ssize(model_->parameters())}};
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       optimizer_, Optimizer::Create(training_.optimizer, *model_, *backend_,
@@ -197,7 +199,7 @@ absl::Status Session::MakeOptimizer(bool initializes_model) {
   // each for all. The ranks of different stages have different parameters, so that they cannot
   // compare.
   const bool has_peers = plan_.world > 1 && stage_.count == 1 && initializes_model &&
-                         update_site_ == UpdateSite::kEveryRank && !share;
+                         update_site_ == UpdateSite::kEveryRank;
   if (api::MultipliesMatrices(training_.optimizer) && has_peers && !is_idle) {
     update_digest_ = optimizer_->ProbeUpdate();
   }

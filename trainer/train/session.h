@@ -130,10 +130,13 @@ class Session {
   // Without slots if rank 0 updates this rank's parameters, or the session only evaluates.
   Optimizer& optimizer() { return *optimizer_; }
   UpdateSite update_site() const { return update_site_; }
-  // With kShares: which of the parameters each rank updates, by rank; and which rank this is.
   bool shares_updates() const { return update_site_ == UpdateSite::kShares; }
-  const std::vector<FlatRange>& state_shares() const { return state_shares_; }
+  // Which of the parameters each rank updates for the others, by rank; later ranks none.
+  const std::vector<FlatRange>& update_shares() const { return update_shares_; }
+  // Requires: shares_updates().
   int rank() const { return rank_; }
+  // No rank has all that a checkpoint holds: the model is cut, or the optimizer's state is sharded.
+  bool is_divided() const { return stage_.count > 1 || shares_updates(); }
   // The bytes of slots and scratch that the optimizer of the rank with this share has. As for
   // Create.
   absl::StatusOr<std::size_t> OptimizerBytesOf(const FlatRange& share);
@@ -297,7 +300,7 @@ class Session {
   std::int64_t data_seed_ = 0;
   UpdateSite update_site_ = UpdateSite::kEveryRank;
   int rank_ = 0;
-  std::vector<FlatRange> state_shares_;  // empty but with kShares
+  std::vector<FlatRange> update_shares_;  // empty with kEveryRank
   bool only_evaluates_ = false;
   ModelStage stage_;
   StepPlan plan_;

@@ -1,11 +1,8 @@
 #include "trainer/train/share_tensors.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,10 +21,6 @@ std::string OfParameter(const std::string& parameter) {
   return parameter;
 }
 
-std::span<std::byte> AsBytes(std::span<float> floats) {
-  return std::as_writable_bytes(floats);
-}
-
 std::span<float> PartOf(std::span<float> whole, const FlatRange& part) {
   return whole.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size()));
 }
@@ -41,7 +34,7 @@ absl::Status BroadcastValues(std::span<float> values, int root, Session& session
                              Strategy& strategy) {
   if (values.empty()) return absl::OkStatus();
   HostView view(session.backend(), values);
-  LOCKSTEP_RETURN_IF_ERROR(strategy.Broadcast(AsBytes(view.floats()), root));
+  LOCKSTEP_RETURN_IF_ERROR(strategy.Broadcast(std::as_writable_bytes(view.floats()), root));
   if (session.rank() != root) view.Commit();
   return absl::OkStatus();
 }
@@ -78,8 +71,7 @@ class Passage {
   }
 
   // Gives each rank its share of the tensors that rank 0 finds in `given`.
-  absl::Status Scatter(const std::map<std::string, const NamedTensor*>& given, const NameOf& name,
-                       std::span<float> own) {
+  absl::Status Scatter(const TensorsByName& given, const NameOf& name, std::span<float> own) {
     Backend& backend = session_.backend();
     for (const TensorSlot& tensor : tensors()) {
       if (session_.rank() == 0) {
@@ -97,8 +89,8 @@ class Passage {
  private:
   // Makes this tensor whole where it passes, on every rank.
   absl::Status Assemble(const TensorSlot& tensor, std::span<float> own) {
-    for (std::size_t rank = 0; rank < session_.state_shares().size(); ++rank) {
-      const FlatRange part = Intersection(RangeOf(tensor), session_.state_shares()[rank]);
+    for (std::size_t rank = 0; rank < session_.update_shares().size(); ++rank) {
+      const FlatRange part = Intersection(RangeOf(tensor), session_.update_shares()[rank]);
       if (part.size() == 0) continue;
       const std::span<float> values = PassingPart(tensor, part);
       const int root = static_cast<int>(rank);
@@ -128,14 +120,10 @@ class Passage {
   Arena arena_;
 };
 
-// The average is the last slot, and is no tensor of the optimizer's in a checkpoint.
-int SlotsInCheckpoint(const Optimizer& optimizer) {
-  return optimizer.slots() - (optimizer.has_average() ? 1 : 0);
-}
-
 NameOf NameInSlot(const Optimizer& optimizer, int slot) {
-  const std::string& prefix = optimizer.slot_names()[static_cast<std::size_t>(slot)];
-  return [prefix](const std::string& parameter) { return fmt::format("{}/{}", prefix, parameter); };
+  return [&optimizer, slot](const std::string& parameter) {
+    return optimizer.SlotTensor(slot, parameter);
+  };
 }
 
 // The model's tensors, of whose parameters each rank has its share: `own`.
@@ -144,9 +132,7 @@ absl::StatusOr<std::vector<NamedTensor>> GatherModelOf(std::span<float> own, Ses
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<NamedTensor> model,
                             passage.Gather(own, &OfParameter, wants));
   if (!wants) return model;
-  // A rank has the running statistics of all.
-  std::vector<NamedTensor> copies = CopyModelWith(session.model().parameters(), session);
-  std::move(copies.begin() + std::ssize(model), copies.end(), std::back_inserter(model));
+  std::ranges::move(CopyStates(session), std::back_inserter(model));  // a rank has those of all
   return model;
 }
 
@@ -174,12 +160,6 @@ absl::StatusOr<std::vector<NamedTensor>> GatherModelFile(Session& session, Passa
   return model;
 }
 
-std::map<std::string, const NamedTensor*> ByName(const std::vector<NamedTensor>& tensors) {
-  std::map<std::string, const NamedTensor*> by_name;
-  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor;
-  return by_name;
-}
-
 }  // namespace
 
 bool IsWholeInMemory(const Membership& membership, std::int64_t total_steps) {
@@ -191,8 +171,8 @@ bool IsWholeInMemory(const Membership& membership, std::int64_t total_steps) {
 
 absl::Status ExchangeParameters(Session& session, Strategy& strategy) {
   const std::span<float> parameters = session.model().parameters();
-  for (std::size_t rank = 0; rank < session.state_shares().size(); ++rank) {
-    LOCKSTEP_RETURN_IF_ERROR(BroadcastValues(PartOf(parameters, session.state_shares()[rank]),
+  for (std::size_t rank = 0; rank < session.update_shares().size(); ++rank) {
+    LOCKSTEP_RETURN_IF_ERROR(BroadcastValues(PartOf(parameters, session.update_shares()[rank]),
                                              static_cast<int>(rank), session, strategy));
   }
   return absl::OkStatus();
@@ -211,7 +191,7 @@ absl::Status ScatterState(const StateTensors& given, Session& session, Strategy&
   optimizer.ResetSlots();  // the average begins at the parameters
   Passage passage(session, strategy);
   const auto slots = ByName(given.optimizer);
-  for (int i = 0; has.slots && i < SlotsInCheckpoint(optimizer); ++i) {
+  for (int i = 0; has.slots && i < optimizer.rule_slots(); ++i) {
     LOCKSTEP_RETURN_IF_ERROR(passage.Scatter(slots, NameInSlot(optimizer, i), optimizer.slot(i)));
   }
   if (!has.averages || !optimizer.has_average()) return absl::OkStatus();
@@ -234,7 +214,7 @@ absl::StatusOr<StateTensors> GatherShares(Gathers needs, Session& session, Strat
   Passage passage(session, strategy);
   LOCKSTEP_ASSIGN_OR_RETURN(gathered.model, GatherModelFile(session, passage, wants));
   Optimizer& optimizer = session.optimizer();
-  for (int i = 0; i < SlotsInCheckpoint(optimizer); ++i) {
+  for (int i = 0; i < optimizer.rule_slots(); ++i) {
     LOCKSTEP_ASSIGN_OR_RETURN(std::vector<NamedTensor> slot,
                               passage.Gather(optimizer.slot(i), NameInSlot(optimizer, i), wants));
     std::ranges::move(slot, std::back_inserter(gathered.optimizer));

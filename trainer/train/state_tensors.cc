@@ -17,14 +17,6 @@
 namespace lockstep::train {
 namespace {
 
-using TensorsByName = std::map<std::string, const NamedTensor*>;
-
-TensorsByName ByName(const std::vector<NamedTensor>& tensors) {
-  TensorsByName by_name;
-  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor;
-  return by_name;
-}
-
 absl::Status Expect(const TensorsByName& tensors, const std::string& name, const Shape& shape) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) {
@@ -48,16 +40,22 @@ struct SavedTensor {
   float* flat;
 };
 
+// The running statistics.
+std::vector<SavedTensor> ModelStates(Session& session) {
+  std::vector<SavedTensor> tensors;
+  for (const TensorSlot& slot : session.model().state_slots()) {
+    tensors.push_back({slot.name, &slot, session.model().states().data()});
+  }
+  return tensors;
+}
+
 // `parameters`: where they are.
 std::vector<SavedTensor> ModelTensors(Session& session, std::span<float> parameters) {
   std::vector<SavedTensor> tensors;
-  Model& model = session.model();
-  for (const TensorSlot& slot : model.parameter_slots()) {
+  for (const TensorSlot& slot : session.model().parameter_slots()) {
     tensors.push_back({slot.name, &slot, parameters.data()});
   }
-  for (const TensorSlot& slot : model.state_slots()) {
-    tensors.push_back({slot.name, &slot, model.states().data()});
-  }
+  std::ranges::move(ModelStates(session), std::back_inserter(tensors));
   return tensors;
 }
 std::vector<SavedTensor> ModelTensors(Session& session) {
@@ -81,19 +79,12 @@ std::vector<SavedTensor> AverageTensors(Session& session) {
   return tensors;
 }
 
-// The average is the last slot, and saved with the model, so that who only evaluates or exports
-// need not read the optimizer's tensors.
-int OptimizerSlots(const Optimizer& optimizer) {
-  return optimizer.slots() - (optimizer.has_average() ? 1 : 0);
-}
-
 std::vector<SavedTensor> OptimizerTensors(Session& session) {
   std::vector<SavedTensor> tensors;
   Optimizer& optimizer = session.optimizer();
-  for (int i = 0; i < OptimizerSlots(optimizer); ++i) {
-    const std::string& prefix = optimizer.slot_names()[static_cast<std::size_t>(i)];
+  for (int i = 0; i < optimizer.rule_slots(); ++i) {
     for (const TensorSlot& slot : session.model().parameter_slots()) {
-      tensors.push_back({fmt::format("{}/{}", prefix, slot.name), &slot, optimizer.slot(i).data()});
+      tensors.push_back({optimizer.SlotTensor(i, slot.name), &slot, optimizer.slot(i).data()});
     }
   }
   return tensors;
@@ -138,10 +129,9 @@ StateNames NamesOf(Session& session, const std::vector<TensorSlot>& parameters,
     if (!optimizer.has_average()) break;
     names.model.push_back({AverageOf(slot.name), slot.desc.shape});
   }
-  for (int i = 0; i < OptimizerSlots(optimizer); ++i) {
-    const std::string& prefix = optimizer.slot_names()[static_cast<std::size_t>(i)];
+  for (int i = 0; i < optimizer.rule_slots(); ++i) {
     for (const TensorSlot& slot : parameters) {
-      names.optimizer.push_back({fmt::format("{}/{}", prefix, slot.name), slot.desc.shape});
+      names.optimizer.push_back({optimizer.SlotTensor(i, slot.name), slot.desc.shape});
     }
   }
   return names;
@@ -199,6 +189,12 @@ std::vector<TensorName> NeededOf(const TensorsByName& model, Session& session) {
 
 }  // namespace
 
+TensorsByName ByName(const std::vector<NamedTensor>& tensors) {
+  TensorsByName by_name;
+  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor;
+  return by_name;
+}
+
 std::string ModelHash(Session& session) {
   std::uint64_t hash = kEmptyDigest;
   for (const TensorName& tensor : WholeModel(session)) {
@@ -216,6 +212,10 @@ std::vector<NamedTensor> CopyModel(Session& session) {
 
 std::vector<NamedTensor> CopyModelWith(std::span<float> parameters, Session& session) {
   return CopyOf(ModelTensors(session, parameters), session.backend());
+}
+
+std::vector<NamedTensor> CopyStates(Session& session) {
+  return CopyOf(ModelStates(session), session.backend());
 }
 
 StateTensors CopyTensors(Session& session) {

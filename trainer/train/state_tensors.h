@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@
 #include "trainer/train/session.h"
 
 namespace lockstep::train {
+
+using TensorsByName = std::map<std::string, const NamedTensor*>;
+TensorsByName ByName(const std::vector<NamedTensor>& tensors);
 
 // Returns a hash of the names and shapes of the model's parameters and running statistics. It does
 // not depend on their memory layout, nor on whether parameters are averaged.
@@ -35,6 +39,8 @@ StateTensors CopyTensors(Session& session);
 std::vector<NamedTensor> CopyModel(Session& session);
 // The same with these values in the place of the model's parameters, all of them.
 std::vector<NamedTensor> CopyModelWith(std::span<float> parameters, Session& session);
+// Returns the last of these: copies of the running statistics.
+std::vector<NamedTensor> CopyStates(Session& session);
 
 // The model of a run's best evaluation, if the run ends with it: see RestoresBest.
 struct BestModel {

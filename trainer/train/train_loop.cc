@@ -291,7 +291,7 @@ absl::Status TrainLoop::WaitForSave() {
 
 LoopOutcome TrainLoop::SaveAlone() {
   if (saver == nullptr || state.step <= 0) return {.end = LoopEnd::kStopped, .reason = {}};
-  if (IsDivided()) {
+  if (session.is_divided()) {
     const absl::Status last = WaitForSave();
     if (state == restored || (state == last_save && last.ok())) return {LoopEnd::kStopped, {}};
     if (!last.ok()) return {LoopEnd::kStopped, last};
@@ -323,7 +323,7 @@ LoopOutcome TrainLoop::SaveAndEnd(LoopEnd end, int rank) {
   const Gathers needs = saves ? Gathers::kAll : exports ? Gathers::kModel : Gathers::kNothing;
   if (Ended ended = GatherIfDivided(needs, rank)) return *std::move(ended);
   if (rank != 0) return {.end = end, .reason = absl::OkStatus()};
-  const bool is_divided = IsDivided();
+  const bool is_divided = session.is_divided();
   std::vector<NamedTensor> to_export;
   if (exports && is_divided) to_export = ModelToExport(saves);
   absl::Status kept = SaveAtEnd();

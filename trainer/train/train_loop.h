@@ -88,8 +88,6 @@ struct TrainLoop {
   bool IsAtEnd() const {
     return state.step >= session.total_steps() || HasStoppedEarly(session.training(), state);
   }
-  // No rank has all that a checkpoint holds: the model is cut, or the optimizer's state is sharded.
-  bool IsDivided() const { return session.stage().count > 1 || session.shares_updates(); }
   bool IsEvaluationDue() const;  // of `state`
   // Returns true if this rank has, or is to have, the model of the best evaluation of `of`: the run
   // ends with it, and this rank saves or may have to give it to the others.

@@ -63,7 +63,7 @@ TrainLoop::Ended TrainLoop::ShareStagesState(const Membership& membership, Stage
 // leaves before rank 0 has all: it is the last at the barrier, which the others may have left by
 // then.
 TrainLoop::Ended TrainLoop::GatherIfDivided(Gathers needs, int rank) {
-  if (!IsDivided()) return std::nullopt;
+  if (!session.is_divided()) return std::nullopt;
   rendezvous.SetActivity(api::Activity::kCheckpoint);
   StageGroups* const groups = strategy.stages();
   absl::StatusOr<StateTensors> gathered =
@@ -78,7 +78,7 @@ TrainLoop::Ended TrainLoop::GatherIfDivided(Gathers needs, int rank) {
 }
 
 StateTensors TrainLoop::TensorsToSave() {
-  if (IsDivided()) return std::exchange(gathered_tensors, {});
+  if (session.is_divided()) return std::exchange(gathered_tensors, {});
   StateTensors tensors = CopyTensors(session);
   tensors.best = BestToSave();
   return tensors;
@@ -100,7 +100,7 @@ std::vector<NamedTensor> TrainLoop::ModelToExport(bool is_saved_too) {
 
 // Each rank has looked at its own stage or share only, and all must end alike.
 TrainLoop::Ended TrainLoop::AgreeOnFinite(bool& finite) {
-  if (!IsDivided()) return std::nullopt;
+  if (!session.is_divided()) return std::nullopt;
   float not_finite = finite ? 0 : 1;
   if (absl::Status summed = strategy.Sum({&not_finite, 1}); !summed.ok()) {
     return EndOfStrategy(std::move(summed));

@@ -241,7 +241,7 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
     return FailedFor(std::move(status));
   }
   if (absl::Status status = TakeBest(*snapshot); !status.ok()) return FailedFor(std::move(status));
-  if (IsDivided()) {
+  if (session.is_divided()) {
     given_tensors = {.model = std::move(snapshot->model),
                      .optimizer = std::move(snapshot->optimizer),
                      .best = std::move(snapshot->best)};

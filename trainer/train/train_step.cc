@@ -115,11 +115,7 @@ void ShareParameters(Session& session, Strategy& strategy, PhaseClock& phases) {
   }
   if (site != UpdateSite::kRankZero) session.OfferParameters();
   absl::Status shared;
-  session.MarkPeerWait([&] {
-    shared = session.shares_updates()
-                 ? strategy.BroadcastShares(session.state_shares())
-                 : strategy.BroadcastFirst(std::ssize(session.model().parameters()));
-  });
+  session.MarkPeerWait([&] { shared = strategy.BroadcastShares(session.update_shares()); });
   if (site != UpdateSite::kThisRank && shared.ok()) session.TakeParameters();
 }
 

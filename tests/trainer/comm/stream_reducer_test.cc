@@ -93,7 +93,7 @@ TEST(StreamReducerTest, ABroadcastIsOrderedWithTheWorkOfTheDevice) {
       rank.Compute(1);
       ASSERT_TRUE(rank.reducer().Wait().ok());
       if (index == 0) rank.Overwrite(70, static_cast<float>(step));
-      ASSERT_TRUE(rank.reducer().BroadcastFirst(70).ok());
+      ASSERT_TRUE(rank.reducer().BroadcastShares(std::vector<FlatRange>{{0, 70}}).ok());
       std::vector<float> expected(100, 3.0f);
       std::fill_n(expected.begin(), 70, static_cast<float>(step));
       EXPECT_EQ(rank.Gradients(), expected) << "step " << step;
@@ -129,7 +129,8 @@ TEST(StreamReducerTest, TheStepAfterABroadcastThatFailedHasNoSums) {
     (void)rank.reducer().Wait();
     EXPECT_TRUE(rank.IsSummed());
     if (index == 1) return communicator.Abort();
-    (void)rank.reducer().BroadcastFirst(100);  // it may not be known yet
+    (void)rank.reducer().BroadcastShares(
+        std::vector<FlatRange>{{0, 100}});  // it may not be known yet
     rank.Compute(1);
     (void)rank.reducer().Wait();
     EXPECT_FALSE(rank.IsSummed());

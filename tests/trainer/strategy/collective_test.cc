@@ -165,7 +165,7 @@ TEST(CollectiveStrategyTest, RankZeroReplacesTheFirstSumsOverEitherRoad) {
       for (int step = 0; step < 3; ++step) {
         EXPECT_TRUE(Step(self, rank).ok());
         if (rank == 0) std::fill_n(self.buffer->data(), 700, 10.0F);
-        EXPECT_TRUE(self.strategy->BroadcastFirst(700).ok());
+        EXPECT_TRUE(self.strategy->BroadcastShares(std::vector<FlatRange>{{0, 700}}).ok());
         EXPECT_EQ(self.buffer->data()[0], 10.0F);
         EXPECT_EQ(self.buffer->data()[699], 10.0F);
         EXPECT_EQ(self.buffer->data()[700], 3.0F);

@@ -141,8 +141,8 @@ struct StrategyFaults {
   std::function<absl::Status(At)> after = [](At) { return absl::OkStatus(); };
   std::function<void(std::span<float>)> change_sum = [](std::span<float>) {};
   bool trusts_addresses = true;
-  // True: as where a device broadcasts the parameters, BroadcastFirst does not tell what becomes of
-  // them.
+  // True: as where a device broadcasts the parameters, BroadcastShares does not tell what becomes
+  // of them.
   bool hides_lost_parameters = false;
 };
 
@@ -172,10 +172,6 @@ class FaultyStrategy final : public Strategy {
   absl::Status FinishGradients() override {
     LOCKSTEP_RETURN_IF_ERROR(failure_);
     return Around(At::kStep, [&] { return inner_->FinishGradients(); });
-  }
-  absl::Status BroadcastFirst(std::int64_t floats) override {
-    failure_.Update(Around(At::kParameters, [&] { return inner_->BroadcastFirst(floats); }));
-    return faults_.hides_lost_parameters ? absl::OkStatus() : failure_;
   }
   absl::Status BroadcastShares(std::span<const FlatRange> shares) override {
     failure_.Update(Around(At::kParameters, [&] { return inner_->BroadcastShares(shares); }));

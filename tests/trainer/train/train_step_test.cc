@@ -49,7 +49,6 @@ class ScriptedStrategy final : public Strategy {
     for (std::size_t i = 0; i < buffer_.size(); ++i) buffer_.data()[i] += (*peer)[i];
     return absl::OkStatus();
   }
-  absl::Status BroadcastFirst(std::int64_t) override { return absl::OkStatus(); }
   absl::Status BroadcastShares(std::span<const FlatRange>) override { return absl::OkStatus(); }
   absl::Status Barrier() override { return absl::OkStatus(); }
   void StepEnded(const absl::Status& summed) override { ended.push_back(summed); }
