@@ -226,6 +226,7 @@ class Backend {
   // Sets the tail's loss and correct to the totals.
   virtual void WriteTail(const LossTotals& totals, StepTail& tail) = 0;
   // Runs DecideUpdate of step_block.h with the squared norm of the gradients, and sets the states.
+  // Without a sum, reads neither the gradients nor the tail nor the summed states.
   // The norm is bit for bit that of SquaredNorm in trainer/core, which does not depend on the
   // number of threads.
   virtual void DecideUpdate(const UpdateMemory& memory) = 0;

@@ -129,19 +129,23 @@ struct StepResult {
 // Decides whether a step's update applies, and with which scale: a gradient whose norm is above the
 // threshold is scaled down to it (Pascanu, Mikolov and Bengio, "On the difficulty of training
 // recurrent neural networks", 2013, algorithm 1). All ranks hold the same sums to the bit, so all
-// decide alike. `is_summed`: the sum over ranks has succeeded. Pure.
+// decide alike. `is_summed`: the sum over ranks has succeeded. If it has not, the sum may still be
+// written to, so neither `tail` nor `squared_norm` is used. Pure.
 LOCKSTEP_ALSO_ON_GPU inline StepResult DecideUpdate(const UpdateSettings& settings, bool is_summed,
                                                     double squared_norm, const StepTail& tail,
                                                     UpdateGate& gate, OptimizerStep& update) {
   StepResult result;
   LossScale& scale = gate.loss_scale;
-  const double squared = settings.has_squared_norm ? settings.squared_norm : squared_norm;
-  const double norm = std::sqrt(squared) / static_cast<double>(scale.value);
+  if (is_summed) {
+    const double squared = settings.has_squared_norm ? settings.squared_norm : squared_norm;
+    result.gradient_norm = std::sqrt(squared) / static_cast<double>(scale.value);
+    result.tail = tail;
+  }
+  const double norm = result.gradient_norm;
+  const float loss = result.tail.loss;
   // The loss reveals bad parameters before the update, the gradients those after it.
-  const bool is_finite = std::isfinite(tail.loss) && std::isfinite(norm);
-  const bool may_shrink = settings.adapts_loss_scale && scale.value > 1 && std::isfinite(tail.loss);
-  result.gradient_norm = norm;
-  result.tail = tail;
+  const bool is_finite = std::isfinite(loss) && std::isfinite(norm);
+  const bool may_shrink = settings.adapts_loss_scale && scale.value > 1 && std::isfinite(loss);
   if (gate.closed) {
     result.outcome = UpdateOutcome::kClosed;
   } else if (!is_summed) {

@@ -75,6 +75,16 @@ TEST_P(UpdateTest, OnlyFiniteSumsOfAnOpenGateAreApplied) {
   }
 }
 
+// Another queue may still write to it.
+TEST_P(UpdateTest, WhatWasNotSummedIsNotUsed) {
+  const UpdateOutputs found =
+      Run({.is_summed = false, .gradients = {kNaN}, .tail = {.loss = kNaN, .correct = 5}});
+  EXPECT_EQ(found.result.outcome, UpdateOutcome::kNotSummed);
+  EXPECT_EQ(found.result.gradient_norm, 0);
+  EXPECT_EQ(found.result.tail.loss, 0);
+  EXPECT_EQ(found.result.tail.correct, 0);
+}
+
 TEST_P(UpdateTest, TheLossScaleFallsWithOverflowsAndRisesWithoutThem) {
   const UpdateSettings settings{.adapts_loss_scale = true};
   const auto run = [&](const LossScale& scale, std::vector<float> gradients, float loss = 1) {

@@ -134,7 +134,7 @@ void CudaBackend::DecideUpdate(const UpdateMemory& memory) {
     device_.Launch(LOCKSTEP_CUDA_KERNEL(SumSquares),
                    {.blocks_x = static_cast<unsigned>(groups),
                     .threads_x = kernels::kNormLanes * kernels::kNormGroups},
-                   memory.gradients, memory.size, squares);
+                   memory.is_summed, memory.gradients, memory.size, squares);
   }
   device_.Launch(LOCKSTEP_CUDA_KERNEL(DecideStep), {.threads_x = kernels::kDecidingThreads},
                  memory.settings, memory.is_summed, squares, blocks, memory.tail, memory.gate,

@@ -262,10 +262,11 @@ LOCKSTEP_DECLARE_KERNEL GlobalAverageBackward(const void* dy, void* dx, int type
 LOCKSTEP_DECLARE_KERNEL MultiplyByFactor(float* value, const float* factor);
 LOCKSTEP_DECLARE_KERNEL WriteStepTail(const LossTotals* totals, StepTail* tail);
 // squares[b] = the sum of squares of block b of SquaredNorm in trainer/core. kNormLanes threads for
-// each, in blocks of kNormGroups times as many.
+// each, in blocks of kNormGroups times as many. Without a sum, neither reads nor writes.
 inline constexpr unsigned kNormLanes = 16, kNormGroups = 16;
 inline constexpr std::int64_t kNormBlock = 4096;
-LOCKSTEP_DECLARE_KERNEL SumSquares(const float* values, std::int64_t size, double* squares);
+LOCKSTEP_DECLARE_KERNEL SumSquares(const bool* is_summed, const float* values, std::int64_t size,
+                                   double* squares);
 // DecideUpdate of step_block.h, by one block of kDecidingThreads. `blocks`: of `squares`.
 inline constexpr unsigned kDecidingThreads = 64;  // kNormParts of trainer/core
 LOCKSTEP_DECLARE_KERNEL DecideStep(const UpdateSettings* settings, const bool* is_summed,

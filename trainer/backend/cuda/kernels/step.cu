@@ -56,7 +56,9 @@ __device__ double SumOfLanes(const float* values, std::int64_t size) {
 }  // namespace
 
 // The order of trainer/core/squared_norm.cc, so that the bits are the same.
-LOCKSTEP_BLOCK_KERNEL(SumSquares, const float* values, std::int64_t size, double* squares) {
+LOCKSTEP_BLOCK_KERNEL(SumSquares, const bool* is_summed, const float* values, std::int64_t size,
+                      double* squares) {
+  if (!*is_summed) return;  // another stream may still write to the values
   __shared__ float sums[kNormGroups][kNormLanes];
   const unsigned group = threadIdx.x / kNormLanes, lane = threadIdx.x % kNormLanes;
   const std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kNormGroups + group;
@@ -89,7 +91,7 @@ LOCKSTEP_BLOCK_KERNEL(DecideStep, const UpdateSettings* settings, const bool* is
   if (threadIdx.x != 0) return;
   double norm = 0;
   for (unsigned i = 0; i < kDecidingThreads; ++i) norm += parts[i];
-  *result = DecideUpdate(*settings, *is_summed, *is_summed ? norm : 0, *tail, *gate, *update);
+  *result = DecideUpdate(*settings, *is_summed, norm, *tail, *gate, *update);
 }
 
 LOCKSTEP_KERNEL(ChooseStates, const OptimizerStep* update, const float* summed, const float* saved,
