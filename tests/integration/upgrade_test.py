@@ -191,6 +191,17 @@ class UpgradeTest(unittest.TestCase):
         self.assertIn("cannot be changed", server().patch("started", {"spec": {"strategy": {"stages": 2}}}))
         self.assertIn("cannot be changed", server().patch("started", {"spec": {"strategy": {"processesPerPod": 4}}}))
 
+    def test_a_file_repeats_what_an_older_crd_filled_in(self):
+        """As docs/operator.md says: otherwise the running job cannot be replaced by it."""
+        filled_in = {"momentum": 0, "nesterov": False}
+        server().create(training_job("started", optimizer={"name": "SGD", **filled_in}))
+        left_out = {"spec": {"training": {"optimizer": dict.fromkeys(filled_in)}}}
+        self.assertIn("spec.training: cannot be changed", server().patch("started", left_out))
+        deadline = {"runPolicy": {"activeDeadlineSeconds": 1000}}
+        self.assertIsNone(server().patch("started", {"spec": {"training": {"optimizer": filled_in}, **deadline}}))
+        self.assertIsNone(server().patch("started", {"spec": {"suspend": True}}))
+        self.assertIsNone(server().patch("started", left_out))
+
     def test_jobs_of_an_older_operator_keep_running_unchanged(self):
         """The older operator knows no tokens and no NetworkPolicies, and sets fewer annotations on its pods."""
         first = self.start("--job-tokens=false", "--network-policies=false")
