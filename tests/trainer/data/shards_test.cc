@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/thread_pool.h"
+#include "tests/support/count_allocations.h"
 #include "trainer/core/rng.h"
 #include "trainer/data/gather.h"
 #include "trainer/data/held_out.h"
@@ -220,7 +221,8 @@ LoaderOptions OptionsOf(const FiledDataset& data, int world, int rank) {
 
 void Read(const FiledDataset& data, const LoaderOptions& options, std::int64_t step) {
   Batch batch = MakeBatch(data, options.plan);
-  ASSERT_TRUE(Gather(data, options, step, batch).ok());
+  EpochOrders orders(options);
+  ASSERT_TRUE(Gather(data, options, step, orders, batch).ok());
 }
 
 TEST(GatherTest, ARankReadsItsFilesAndNoOthers) {
@@ -264,6 +266,40 @@ TEST(GatherTest, AnEpochThatHasBegunKeepsItsOrder) {
       EXPECT_EQ(Sorted({data.read}), UpTo(40)) << begun << " replicas, then " << world;
     }
   }
+}
+
+// The steps are of the second epoch, which began with three replicas, and of the third.
+TEST(GatherTest, OrdersThatAreKeptAreThoseOfTheirEpoch) {
+  const FiledDataset data = FiledDataset::OfSizes({7, 9, 12, 4, 8});
+  LoaderOptions options = OptionsOf(data, 2, 1);
+  options.begun_epoch = 1;
+  options.begun_shards = OptionsOf(data, 3, 0).shards;
+  const auto read = [&](EpochOrders& orders, std::int64_t step) {
+    data.read.clear();
+    Batch batch = MakeBatch(data, options.plan);
+    EXPECT_TRUE(Gather(data, options, step, orders, batch).ok());
+    return data.read;
+  };
+  EpochOrders kept(options);
+  for (const std::int64_t step : {5, 6, 9, 10, 11, 9, 10}) {
+    EpochOrders fresh(options);
+    EXPECT_EQ(read(kept, step), read(fresh, step)) << step;
+  }
+}
+
+// Not even with shards, whose order has a table of the replicas.
+TEST(GatherTest, ABatchOfAnEpochThatHasBegunAllocatesNothing) {
+  const FiledDataset data = FiledDataset::OfSizes({10, 10, 10, 10});
+  const LoaderOptions options = OptionsOf(data, 4, 1);
+  Batch batch = MakeBatch(data, options.plan);
+  EpochOrders orders(options);
+  data.read.reserve(100);
+  ASSERT_TRUE(Gather(data, options, 0, orders, batch).ok());
+  const long before = Allocations();
+  for (std::int64_t step = 1; step < 5; ++step) {
+    ASSERT_TRUE(Gather(data, options, step, orders, batch).ok());
+  }
+  EXPECT_EQ(Allocations(), before);
 }
 
 TEST(GatherTest, TheNextEpochDealsTheFilesAnew) {
