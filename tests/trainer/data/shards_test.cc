@@ -134,12 +134,14 @@ TEST(ShardsTest, TheLargestFilesAreDealtFirst) {
 
 // The property that everything rests on. Sizes, batches and numbers of replicas are drawn.
 TEST(EpochOrderTest, EverySampleIsReadOnceAndAReplicaReadsItsOwnFirst) {
-  int with_rest = 0;
+  int with_rest = 0, without_files = 0;
   for (std::uint64_t trial = 0; trial < 400; ++trial) {
     const PhiloxBlock random = Philox(17, trial, 0);
     const int world = 2 + static_cast<int>(random[0] % 7);
     Indices sizes;
-    for (std::uint64_t file = 0; file < static_cast<std::uint64_t>(world) + random[1] % 9; ++file) {
+    const std::uint64_t files = 1 + random[1] % (static_cast<std::uint64_t>(world) + 8);
+    without_files += files < static_cast<std::uint64_t>(world);
+    for (std::uint64_t file = 0; file < files; ++file) {
       sizes.push_back(1 + Philox(17, trial, 1 + file)[0] % 23);
     }
     const FiledDataset data = FiledDataset::OfSizes(sizes);
@@ -151,6 +153,7 @@ TEST(EpochOrderTest, EverySampleIsReadOnceAndAReplicaReadsItsOwnFirst) {
     const std::vector<Indices> reads = ReadsOf(order, plan);
     ASSERT_EQ(Sorted(reads), UpTo(plan.examples)) << trial;
     for (int rank = 0; rank < world; ++rank) {
+      ASSERT_GE(shards.quota(rank), plan.StepsPerEpoch() - 1) << trial << ": none is idle";
       const std::set<std::int64_t> own = ShardOf(shards, rank);
       const Indices& read = reads[static_cast<std::size_t>(rank)];
       ASSERT_EQ(std::ssize(read), shards.quota(rank)) << trial;
@@ -160,6 +163,23 @@ TEST(EpochOrderTest, EverySampleIsReadOnceAndAReplicaReadsItsOwnFirst) {
     }
   }
   EXPECT_GT(with_rest, 100);
+  EXPECT_GT(without_files, 100);
+}
+
+TEST(ShardsTest, TheBytesOfTheirTablesAreThoseThatAPlanCounts) {
+  const auto expect_bytes = [](const FiledDataset& data, int world, bool is_in_order) {
+    const auto groups = FilesOf(data);
+    const Shards shards(groups, {.examples = data.size(), .global_batch = 16, .world = world});
+    const DealtBytes bytes = BytesOfDealt(groups->count(), data.size(), is_in_order);
+    EXPECT_EQ(groups->bytes(), static_cast<std::size_t>(bytes.groups));
+    EXPECT_EQ(shards.bytes(), static_cast<std::size_t>(bytes.shards));
+  };
+  for (const int world : {1, 3, 9}) {
+    expect_bytes(FiledDataset::OfSizes({2, 3, 4, 5, 6}), world, true);
+    expect_bytes(FiledDataset(UpTo(100)), world, true);
+    expect_bytes(FiledDataset({2, 0, 2, 0, 2, 1, 1}), world, false);
+    expect_bytes(FiledDataset::OfSizes({7}), world, false);
+  }
 }
 
 TEST(EpochOrderTest, DependsOnSeedEpochAndReplicas) {
