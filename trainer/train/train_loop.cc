@@ -37,7 +37,8 @@ TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
     return EndOfStrategy(std::move(connected));
   }
   rendezvous.SetActivity(api::Activity::kSharingState);
-  return ShareState(membership);
+  if (Ended ended = ShareState(membership)) return ended;
+  return CheckFiles(membership.rank);
 }
 
 LoopOutcome TrainLoop::RunSteps(int rank) {

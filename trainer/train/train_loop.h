@@ -61,7 +61,8 @@ struct TrainLoop {
   BestModel best = {};
 
   std::optional<KeepsWorkers> keeps_workers = {};
-  int tries_to_leave = 0;  // for another number of workers, in this generation
+  bool has_told_of_files = false;  // that there are fewer than replicas
+  int tries_to_leave = 0;          // for another number of workers, in this generation
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
@@ -115,6 +116,7 @@ struct TrainLoop {
 
  private:
   Ended Enter(const Membership& membership);
+  Ended CheckFiles(int rank);
   Ended EndLastSave();
   Ended RestoreNewest();
   absl::Status TakeBest(Snapshot& snapshot);

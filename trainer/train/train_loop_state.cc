@@ -114,6 +114,20 @@ TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
   return std::nullopt;
 }
 
+// A run does not begin with replicas that have no files to read. One that has begun must not end
+// because its group has grown: these replicas read what the files of the others have left over.
+TrainLoop::Ended TrainLoop::CheckFiles(int rank) {
+  const std::int64_t dealt = session.dealt_files(), replicas = session.plan().world;
+  if (dealt == 0 || dealt >= replicas) return std::nullopt;
+  if (state.step == 0) return FailedFor(train::CheckFiles(dealt, replicas));
+  if (rank != 0 || std::exchange(has_told_of_files, true)) return std::nullopt;
+  LogWarning(
+      "spec.training.dataset.autoShard: there are fewer training files than replicas; those "
+      "without a file of their own read samples of the others' files",
+      {{"files", dealt}, {"replicas", replicas}});
+  return std::nullopt;
+}
+
 // Among ranks that hold the same tensors.
 absl::Status TrainLoop::ShareStateOf(Strategy& among, int source, const RunState& shared) {
   BestModel received;
