@@ -97,15 +97,21 @@ TEST_P(MuonTest, LearnsInFloat16) {
 
 TEST_P(MuonTest, ZeroGradientsChangeNothing) {
   LocalRendezvousHub hub(1);
-  Rank rank(MuonTraining(), 1, hub, 0, nullptr, GetParam());
+  api::TrainingSpec training = MuonTraining();
+  training.optimizer.weight_decay = 0;
+  Rank rank(training, 1, hub, 0, nullptr, GetParam());
   rank.session->model().InitializeParameters();
   Backend& backend = rank.session->backend();
   Optimizer& optimizer = rank.session->optimizer();
+  const std::span<float> gradients = rank.session->model().gradients();
+  backend.Zero(gradients.data(), gradients.size_bytes());
   const std::vector<float> before = rank.Parameters();
-  const OptimizerStep step{.learning_rate = 0};  // no decay either
-  backend.Upload(&step, optimizer.step(), sizeof(step));
-  optimizer.Step();
-  EXPECT_EQ(rank.Parameters(), before);
+  for (std::int64_t count = 1; count <= 3; ++count) {
+    const OptimizerStep step{.learning_rate = 0.5, .step = count};
+    backend.Upload(&step, optimizer.step(), sizeof(step));
+    optimizer.Step();
+  }
+  EXPECT_EQ(rank.Parameters(), before) << "a matrix of zeros has no direction";
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MuonTest, ::testing::ValuesIn(kDevices),
