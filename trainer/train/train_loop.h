@@ -81,7 +81,8 @@ struct TrainLoop {
   // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
   using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
-  // Restores the newest checkpoint, or initializes the model if there is none; then claims the
+  // Restores the newest checkpoint (before it, what the latest save has failed to save, if that is
+  // kept), or initializes the model if there is none; then claims the
   // checkpoint folder, unless nothing but an evaluation is left to do.
   Ended RestoreOrInitialize();
   // No step is left to do: `state` is that of the last step, or beyond it, with a checkpoint of a
