@@ -1,9 +1,9 @@
 // A stop whose checkpoint cannot be saved, where no rank has all that the checkpoint holds.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,8 +14,6 @@
 namespace lockstep::train {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr std::int64_t kStopsAt = 7;
 
 // Each of two processes has a share of the optimizer's state, or a stage of the model.
@@ -23,6 +21,9 @@ struct Divided {
   std::string name;
   RankPlace place;
 };
+void PrintTo(const Divided& divided, std::ostream* out) {
+  *out << divided.name;
+}
 
 class UnsavedStateTest : public ::testing::TestWithParam<Divided> {
  protected:
