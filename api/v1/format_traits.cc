@@ -35,6 +35,7 @@ FormatTraits SyntheticRow(const DatasetSpec& dataset) {
   const SyntheticSpec synthetic = dataset.synthetic.value_or(SyntheticSpec{});
   return {.is_generated = true,
           .labels = FormatLabels::kClassOrShare,
+          .files = FormatFiles::kNone,
           .sample_shape = synthetic.shape,
           .classes = synthetic.classes,
           .has_settings = dataset.synthetic.has_value()};
@@ -56,7 +57,8 @@ std::string Joined(std::vector<std::string> names, std::string_view before_last)
 FormatTraits TraitsOf(const DatasetSpec& dataset) {
   switch (dataset.format) {
     case DatasetFormat::kIdx:
-      return {.train_files = {"train-images-idx3-ubyte*", "train-images.idx3-ubyte*"},
+      return {.files = FormatFiles::kOne,
+              .train_files = {"train-images-idx3-ubyte*", "train-images.idx3-ubyte*"},
               .train_files_text = "train-images-idx3-ubyte[.gz]"};
     case DatasetFormat::kCifar:
       return {.sample_shape = std::vector<std::int64_t>{3, 32, 32},
@@ -64,12 +66,14 @@ FormatTraits TraitsOf(const DatasetSpec& dataset) {
               .train_files_text = "data_batch_1.bin, train.bin"};
     case DatasetFormat::kNpy:
       return {.labels = FormatLabels::kNumbers,
+              .files = FormatFiles::kOne,
               .has_settings = dataset.npy.has_value(),
               .train_files = {"x_train.npy"},
               .train_files_text = "x_train.npy"};
     case DatasetFormat::kCsv:
       return {.may_be_images = false,
               .labels = FormatLabels::kNumber,
+              .files = FormatFiles::kOne,
               .has_settings = dataset.csv.has_value(),
               .train_files = {"train.csv", "train.csv.gz"},
               .train_files_text = "train.csv[.gz]"};
@@ -77,6 +81,7 @@ FormatTraits TraitsOf(const DatasetSpec& dataset) {
       return TfRecordRow(dataset);
     case DatasetFormat::kImageFolder:
       return {.decodes_images = true,
+              .files = FormatFiles::kEach,
               .sample_shape = DecodedShape(dataset),
               .train_files = {"train/"},
               .train_files_text = "a folder `train` with a folder of images for each class"};
@@ -92,6 +97,10 @@ FormatTraits TraitsOf(DatasetFormat format) {
 
 bool MayHaveNumbers(const FormatTraits& traits) {
   return traits.labels != FormatLabels::kClass;
+}
+
+bool MayHaveFiles(const FormatTraits& traits) {
+  return traits.files == FormatFiles::kSeveral || traits.files == FormatFiles::kEach;
 }
 
 std::string NamesOfFormats(bool (*has)(const FormatTraits& traits), std::string_view before_last) {

@@ -21,6 +21,14 @@ enum class FormatLabels {
   kNumbers,       // so many as there are in the file, or a class
 };
 
+// How many files the training samples are in.
+enum class FormatFiles {
+  kNone,     // they are generated
+  kOne,      // or two that hold them together, as IDX's images and labels do
+  kSeveral,  // only the folder says how many
+  kEach,     // each sample is a file
+};
+
 struct FormatTraits {
   // Samples are generated as the format's section says. All others are in the files of
   // dataset.path.
@@ -31,6 +39,7 @@ struct FormatTraits {
   std::string_view decodes_images_if = {};
   bool may_be_images = true;  // false: a row of a table
   FormatLabels labels = FormatLabels::kClass;
+  FormatFiles files = FormatFiles::kSeveral;
   std::size_t extents = 0;  // that the job says samples have; 0: it does not
   // The shape of a sample (images: C,H,W) and the number of classes, if the job or the format says
   // them. nullopt: only the files do.
@@ -49,6 +58,9 @@ FormatTraits TraitsOf(DatasetFormat format);
 
 // Returns true if the labels of the format may be numbers of any value.
 bool MayHaveNumbers(const FormatTraits& traits);
+
+// Returns true if the training samples may be in several files.
+bool MayHaveFiles(const FormatTraits& traits);
 
 // Returns the names of the formats for which `has` holds, for a message, by the alphabet: "csv, npy
 // or synthetic".

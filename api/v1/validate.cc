@@ -10,6 +10,7 @@
 
 #include "api/v1/defaults.h"
 #include "api/v1/enum_names.h"
+#include "api/v1/format_traits.h"
 #include "api/v1/quantity.h"
 #include "api/v1/strategy_traits.h"
 #include "api/v1/validate_evaluator.h"
@@ -254,6 +255,15 @@ void ValidateSupportedByTrainer(const TrainingJob& job, Errors& errors) {
   }
 }
 
+// The most parts that a step's batch may have.
+std::int64_t MostBatchParts(TrainingJobSpec spec) {
+  const auto workers = spec.replica_specs.find(Role::kWorker);
+  if (spec.elastic && workers != spec.replica_specs.end()) {
+    workers->second.replicas = std::max(workers->second.replicas, spec.elastic->max_replicas);
+  }
+  return BatchParts(spec.strategy.value_or(StrategySpec{}), TrainingProcesses(spec));
+}
+
 void ValidateAutoShard(const TrainingJob& job, Errors& errors) {
   if (!UsesBundledTrainer(job)) return;
   const AutoShard found = job.spec.training->dataset.auto_shard;
@@ -270,6 +280,14 @@ void ValidateAutoShard(const TrainingJob& job, Errors& errors) {
   }
   if (job.spec.elastic && found == AutoShard::kOff) {
     fault("with elastic, which would change the length of an epoch; expected Auto, Data or File");
+  }
+  const DatasetSpec& dataset = job.spec.training->dataset;
+  const std::int64_t parts = MostBatchParts(job.spec);
+  if (found == AutoShard::kFile && TraitsOf(dataset).files == FormatFiles::kOne && parts > 1) {
+    fault(
+        fmt::format("with format {}, whose training samples are in one file, for {} replicas; "
+                    "expected Auto or Data, or format {}",
+                    NameOf(dataset.format), parts, NamesOfFormats(&MayHaveFiles)));
   }
 }
 

@@ -125,14 +125,18 @@ GOOD = {
         loss={"type": "Huber"}, dataset={"format": "synthetic"},
         evaluation={"metrics": ["RootMeanSquaredError", "MeanSquaredError"]}),
     "replicas that deal samples": training_job(dataset={"path": "/data", "autoShard": "Data"}),
-    "replicas that deal files": training_job(dataset={"path": "/data", "autoShard": "File"}),
+    "replicas that deal files": training_job(
+        dataset={"format": "cifar", "path": "/data", "autoShard": "File"}),
+    "a process that has its one file": training_job(
+        replicas={"Worker": {"replicas": 1}}, dataset={"path": "/data", "autoShard": "File"}),
     "replicas that each read all": training_job(dataset={"path": "/data", "autoShard": "Off"}),
     "workers of parameter servers that deal samples": training_job(
         replicas={"Worker": {}, "PS": {}}, dataset={"path": "/data", "autoShard": "Data"}),
     "independent processes that each read all": changed(
         training_job(dataset={"path": "/data", "autoShard": "Off"}), strategy={"type": "Independent"}),
     "files dealt to workers that come and go": changed(
-        training_job(checkpoint={"directory": "/checkpoints"}, dataset={"path": "/data", "autoShard": "File"}),
+        training_job(checkpoint={"directory": "/checkpoints"},
+                     dataset={"format": "cifar", "path": "/data", "autoShard": "File"}),
         elastic={"minReplicas": 1, "maxReplicas": 4}),
     "mixed images": training_job(dataset={"path": "/data", "augment": {"mixUp": {}}}),
     "images mixed more evenly": training_job(dataset={"path": "/data", "augment": {"mixUp": {"alpha": 1}}}),
@@ -694,6 +698,12 @@ TRAINING = [
         "spec.training.dataset.autoShard", PROGRAM) for policy in ("Data", "File")],
     Bad("Off with elastic", changed(
         training_job(checkpoint={"directory": "/checkpoints"}, dataset={"path": "/data", "autoShard": "Off"}),
+        elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.training.dataset.autoShard", PROGRAM),
+    Bad("one file dealt to workers", training_job(
+        dataset={"path": "/data", "autoShard": "File"}),
+        "spec.training.dataset.autoShard", PROGRAM),
+    Bad("one file dealt to workers that may come", changed(
+        training_job(checkpoint={"directory": "/checkpoints"}, dataset={"path": "/data", "autoShard": "File"}),
         elastic={"minReplicas": 1, "maxReplicas": 4}), "spec.training.dataset.autoShard", PROGRAM),
     Bad("an alpha of 0", training_job(dataset={"path": "/data", "augment": {"mixUp": {"alpha": 0}}}),
         "spec.training.dataset.augment.mixUp.alpha"),

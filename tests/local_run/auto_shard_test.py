@@ -1,4 +1,5 @@
 """Replicas that read files of their own: training.dataset.autoShard."""
+import json
 import pathlib
 import random
 import struct
@@ -51,15 +52,20 @@ class AutoShardTest(RunTest):
             self.length = len(records[0])
             (self.data / f"train-{file}").write_bytes(b"".join(records))
 
-    def run_job(self, name, policy, workers=2):
+    def run_job(self, name, policy, workers=2, checkpoints=None, length=None, shuffle=True):
         training = {
             "model": {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 4}]},
-            "dataset": {"format": "tfrecord", "path": "/data", "autoShard": policy,
+            "dataset": {"format": "tfrecord", "path": "/data", "autoShard": policy, "shuffle": shuffle,
                         "tfrecord": {"shape": [4, 4, 1], "classes": 4}},
-            "evaluation": {"enabled": False}, "batchSize": {"global": 16}, "epochs": 2}
+            "evaluation": {"enabled": False}, "batchSize": {"global": 16}, **(length or {"epochs": 2})}
+        folders, volumes = ["data"], ["--volume", f"data={self.data}"]
+        if checkpoints:
+            training["checkpoint"] = {"directory": "/checkpoints"}
+            folders.append("checkpoints")
+            volumes += ["--volume", f"checkpoints={checkpoints}"]
         job = pathlib.Path(self.folder) / f"{name}.yaml"
-        job.write_text(local_job.text(name, training, folders=("data",), workers=workers, cpu="1"))
-        run = Run(job, f"{self.folder}/{name}", "--volume", f"data={self.data}")
+        job.write_text(local_job.text(name, training, folders=folders, workers=workers, cpu="1"))
+        run = Run(job, f"{self.folder}/{name}", *volumes)
         self.addCleanup(run.kill)
         code, result, err = run.finish()
         return run, code, result, err
@@ -72,6 +78,7 @@ class AutoShardTest(RunTest):
         content = bytearray(path.read_bytes())
         content[place * self.length + 40] ^= 1
         path.write_bytes(content)
+        return file * RECORDS + place
 
     def test_a_process_reads_its_files_and_no_others(self):
         """Who reads a record finds that it is damaged."""
@@ -88,6 +95,13 @@ class AutoShardTest(RunTest):
                 self.assertEqual(1, len(finders), finders)
                 self.assertIn(f"worker-{file % 2}", finders.pop())
 
+    def test_the_report_of_a_run_that_fails_has_its_last_step(self):
+        """It takes less time than there is between two heartbeats."""
+        sample = self.damage(1)
+        run, code, result, err = self.run_job("fails", "Auto", 1, shuffle=False)
+        self.assertEqual(11, code, err + run.logs()[-4000:])
+        self.assertEqual(sample // 16, result["steps"], result)
+
     def test_each_policy_uses_every_sample_as_often_as_it_says(self):
         for policy, steps in (("File", 50), ("Off", 100), ("Auto", 50)):
             with self.subTest(policy):
@@ -103,6 +117,20 @@ class AutoShardTest(RunTest):
         run, code, _, err = self.run_job("five", "File", workers=5)
         self.assertEqual(10, code, err)
         self.assertIn("found File with 4 training files for 5 replicas", run.logs())
+
+    def test_a_run_that_has_begun_goes_on_with_more_processes_than_files(self):
+        checkpoints = pathlib.Path(self.folder) / "checkpoints"
+        checkpoints.mkdir()
+        _, code, result, err = self.run_job("begins", "File", 2, checkpoints, {"steps": 20})
+        self.assertEqual((0, 20), (code, result and result["steps"]), err)
+        run, code, result, err = self.run_job("grows", "File", 6, checkpoints)
+        self.assertEqual((0, 50), (code, result and result["steps"]), err + run.logs()[-4000:])
+        warnings = [json.loads(line) for line in run.logs().splitlines()
+                    if "fewer training files than replicas" in line]
+        self.assertEqual([(4, 6)], [(line["files"], line["replicas"]) for line in warnings])
+        self.assertTrue(run.ledgers())
+        for ledger in run.ledgers():
+            self.assertEqual((0, 0), (ledger["samplesLost"], ledger["samplesDuplicated"]))
 
 
 if __name__ == "__main__":

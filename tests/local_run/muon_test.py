@@ -58,7 +58,7 @@ class MuonTest(RunTest):
     def test_a_layer_that_the_model_lacks_is_refused_by_name(self):
         _, logs = self.train("lacks", pathlib.Path(self.folder) / "lacks", 5, expected_code=10, workers=1,
                              excludeLayers=["dens_1"])
-        self.assertIn('optimizer.excludeLayers[0]: found \\"dens_1\\", expected a part of a parameter', logs)
+        self.assertIn('optimizer.excludeLayers[0]: found \\"dens_1\\", expected a part of a matrix', logs)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,31 @@ AsyncSaver::~AsyncSaver() {
   thread_.join();
 }
 
-void AsyncSaver::Save(Snapshot snapshot) {
+void AsyncSaver::Save(Snapshot snapshot, bool keeps) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !pending_; });
+  unsaved_.reset();
   pending_ = std::move(snapshot);
+  keeps_pending_ = keeps;
   changed_.notify_all();
+}
+
+std::int64_t AsyncSaver::UnsavedStep() const {
+  const std::lock_guard lock(mutex_);
+  return unsaved_ ? unsaved_->step : -1;
+}
+
+std::int64_t AsyncSaver::SaveAgain() {
+  std::optional<Snapshot> unsaved = TakeUnsaved();
+  if (!unsaved) return -1;
+  const std::int64_t step = unsaved->step;
+  Save(*std::move(unsaved), /*keeps=*/true);
+  return step;
+}
+
+std::optional<Snapshot> AsyncSaver::TakeUnsaved() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(unsaved_, std::nullopt);
 }
 
 absl::Status AsyncSaver::Wait() {
@@ -74,6 +94,7 @@ void AsyncSaver::Run() {
       outcome_.durations.Observe(spent.count());
     } else {
       ++outcome_.failures;
+      if (keeps_pending_) unsaved_ = std::move(pending_);
     }
     pending_.reset();
     changed_.notify_all();

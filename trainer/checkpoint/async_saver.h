@@ -24,9 +24,18 @@ class AsyncSaver {
   AsyncSaver& operator=(const AsyncSaver&) = delete;
 
   // Starts a save. Returns at once, unless the previous save is still running; then waits for that.
-  void Save(Snapshot snapshot);
+  // `keeps`: if it fails, keeps the snapshot until the next save.
+  void Save(Snapshot snapshot, bool keeps = false);
   // Waits until no save is running. Returns the latest save's status; OK before the first.
   absl::Status Wait();
+
+  // The snapshot of the latest finished save, if that has failed and keeps it. None of these waits
+  // for a save that is running. UnsavedStep returns its step; SaveAgain, too, and starts its save
+  // once more. -1: there is none.
+  std::int64_t UnsavedStep() const;
+  std::int64_t SaveAgain();
+  std::optional<Snapshot> TakeUnsaved();
+  void DropUnsaved() { TakeUnsaved(); }
 
   struct Outcome {
     absl::Status status;                // of the latest finished save
@@ -47,6 +56,8 @@ class AsyncSaver {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Snapshot> pending_;  // set until its save is done
+  bool keeps_pending_ = false;
+  std::optional<Snapshot> unsaved_;
   Outcome outcome_;
   bool stopping_ = false;
   std::thread thread_;  // last: uses all of the above

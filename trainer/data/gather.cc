@@ -132,12 +132,6 @@ void ForEachList(const Dataset& dataset, const StepPlan& plan, bool mixes, Batch
   visit(batch.outside.targets, kMostOutside * numbers);
 }
 
-EpochOrder OrderOf(const LoaderOptions& options, std::int64_t epoch) {
-  const auto& shards = epoch == options.begun_epoch ? options.begun_shards : options.shards;
-  return {shards.get(), options.seed, static_cast<std::uint64_t>(epoch), options.plan.examples,
-          options.shuffle};
-}
-
 // Mixes a row with its partner, which stays as it is.
 void MixRow(std::uint32_t weight, std::size_t row, const Rows& rows) {
   const std::size_t partner = rows.partner(row);
@@ -197,6 +191,15 @@ void Pad(std::size_t sample_bytes, std::int64_t numbers, Batch& batch) {
 
 }  // namespace
 
+const EpochOrder& EpochOrders::Of(std::int64_t epoch) {
+  if (order_ && epoch == epoch_) return *order_;
+  const bool has_begun = epoch == options_.begun_epoch;
+  const auto& shards = has_begun ? options_.begun_shards : options_.shards;
+  epoch_ = epoch;
+  return order_.emplace(shards.get(), options_.seed, static_cast<std::uint64_t>(epoch),
+                        options_.plan.examples, options_.shuffle);
+}
+
 Batch MakeBatch(const Dataset& dataset, const StepPlan& plan, bool mixes) {
   Batch batch;
   ForEachList(dataset, plan, mixes, batch,
@@ -213,11 +216,11 @@ std::size_t BatchBytes(const Dataset& dataset, const StepPlan& plan, bool mixes)
 }
 
 absl::Status Gather(const Dataset& dataset, const LoaderOptions& options, std::int64_t step,
-                    Batch& batch) {
+                    EpochOrders& orders, Batch& batch) {
   const StepPlan& plan = options.plan;
   const Slice slice = RankSlice(plan, step, options.rank);
   const auto epoch = static_cast<std::uint64_t>(plan.Epoch(step));
-  const EpochOrder order = OrderOf(options, plan.Epoch(step));
+  const EpochOrder& order = orders.Of(plan.Epoch(step));
 
   batch.step = step;
   batch.first_position = slice.begin;

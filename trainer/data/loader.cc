@@ -15,13 +15,14 @@ class DirectLoader final : public Loader {
   DirectLoader(const Dataset& dataset, const LoaderOptions& options)
       : dataset_(dataset),
         options_(options),
+        orders_(options_),
         batch_(MakeBatch(dataset, options.plan, Mixes(options))) {}
 
   void Seek(std::int64_t step) override { next_step_ = step; }
 
   absl::StatusOr<const Batch*> Next() override {
     LOCKSTEP_CHECK(next_step_ < options_.end_step, "step {} of {}", next_step_, options_.end_step);
-    LOCKSTEP_RETURN_IF_ERROR(Gather(dataset_, options_, next_step_, batch_));
+    LOCKSTEP_RETURN_IF_ERROR(Gather(dataset_, options_, next_step_, orders_, batch_));
     ++next_step_;
     return &batch_;
   }
@@ -29,6 +30,7 @@ class DirectLoader final : public Loader {
  private:
   const Dataset& dataset_;
   const LoaderOptions options_;
+  EpochOrders orders_;
   Batch batch_;
   std::int64_t next_step_ = 0;
 };

@@ -8,7 +8,7 @@
 namespace lockstep::train {
 
 PrefetchLoader::PrefetchLoader(const Dataset& dataset, const LoaderOptions& options)
-    : dataset_(dataset), options_(options) {
+    : dataset_(dataset), options_(options), orders_(options_) {
   LOCKSTEP_CHECK(options.prefetch >= 1, "prefetch is {}", options.prefetch);
   slots_.resize(Batches(options));
   for (Slot& slot : slots_) slot.batch = MakeBatch(dataset, options.plan, Mixes(options));
@@ -67,7 +67,7 @@ void PrefetchLoader::Run() {
     absl::Status status;
     std::exception_ptr thrown;
     try {
-      status = Gather(dataset_, options_, step, slot->batch);
+      status = Gather(dataset_, options_, step, orders_, slot->batch);
     } catch (...) {  // rethrown by Next
       thrown = std::current_exception();
       slot->batch.step = step;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "trainer/data/gather.h"
 #include "trainer/data/loader.h"
 
 namespace lockstep::train {
@@ -43,6 +44,7 @@ class PrefetchLoader final : public Loader {
 
   const Dataset& dataset_;
   const LoaderOptions options_;
+  EpochOrders orders_;  // of the thread
 
   std::mutex mutex_;
   std::condition_variable slot_freed_, slot_ready_;

@@ -81,6 +81,10 @@ Shards::Shards(std::shared_ptr<const SampleGroups> groups, const StepPlan& plan)
     least.pop();
     least.push(now);
   }
+  for (Shard& shard : shards_) {  // there may be as many groups as samples
+    shard.groups.shrink_to_fit();
+    shard.ends.shrink_to_fit();
+  }
   const std::int64_t steps = plan_.StepsPerEpoch();
   std::int64_t all = 0, deficit = 0;
   for (int replica = 0; replica < plan_.world; ++replica) {
@@ -95,6 +99,14 @@ Shards::Shards(std::shared_ptr<const SampleGroups> groups, const StepPlan& plan)
   }
   LOCKSTEP_CHECK(all == plan_.examples, "shards of {} samples for an epoch of {}", all,
                  plan_.examples);
+}
+
+std::size_t Shards::bytes() const {
+  std::size_t bytes = 0;
+  for (const Shard& shard : shards_) {
+    bytes += (shard.groups.capacity() + shard.ends.capacity()) * sizeof(std::int64_t);
+  }
+  return bytes;
 }
 
 std::int64_t Shards::At(int replica, std::int64_t i) const {
@@ -124,6 +136,12 @@ Shards::Turn Shards::RestAt(std::int64_t number) const {
   const auto after = std::ranges::upper_bound(shards_, number, {}, &Shard::surplus_before);
   const auto shard = after - 1;
   return {static_cast<int>(shard - shards_.begin()), shard->quota + number - shard->surplus_before};
+}
+
+DealtBytes BytesOfDealt(std::int64_t files, std::int64_t samples, bool is_in_order) {
+  constexpr std::int64_t kNumber = sizeof(std::int64_t);
+  const std::int64_t listed = is_in_order || files == 1 ? 0 : samples;
+  return {.groups = (files + listed) * kNumber, .shards = 2 * files * kNumber};
 }
 
 EpochOrder::EpochOrder(const Shards* shards, std::uint64_t seed, std::uint64_t epoch,

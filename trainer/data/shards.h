@@ -25,6 +25,10 @@ class SampleGroups {
   std::int64_t size(std::int64_t group) const { return ends_[Index(group)] - begin(group); }
   // Returns sample `i` of a group. Requires: 0 <= i < size(group).
   std::int64_t At(std::int64_t group, std::int64_t i) const;
+  // The size of its tables.
+  std::size_t bytes() const {
+    return (ends_.capacity() + samples_.capacity()) * sizeof(std::int64_t);
+  }
 
  private:
   static std::size_t Index(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -45,6 +49,7 @@ class Shards {
 
   int replicas() const { return plan_.world; }
   std::int64_t samples() const { return plan_.examples; }
+  std::size_t bytes() const;  // the size of its tables
   // How many samples the groups of a replica have.
   std::int64_t size(int replica) const { return shards_[static_cast<std::size_t>(replica)].size; }
   // How many samples a replica reads in an epoch.
@@ -80,6 +85,13 @@ class Shards {
   std::vector<Shard> shards_;
   std::int64_t rest_ = 0;
 };
+
+// The bytes of SampleGroups::FilesOf, and of Shards of these groups, for any number of replicas.
+struct DealtBytes {
+  std::int64_t groups = 0, shards = 0;
+};
+// `is_in_order`: the samples of a file are neighbours, and follow those of the file before.
+DealtBytes BytesOfDealt(std::int64_t files, std::int64_t samples, bool is_in_order);
 
 // The order of one epoch. Without shards, it is Permutation's. With shards, a replica reads its own
 // samples in an order of their own, and when they are used up, those that others have left over.

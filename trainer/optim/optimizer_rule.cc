@@ -124,16 +124,25 @@ bool IsNamedBy(const std::vector<std::string>& texts, const TensorSlot& slot) {
       texts, [&](const std::string& text) { return slot.name.find(text) != std::string::npos; });
 }
 
-absl::Status CheckNameParts(const char* field, const std::vector<std::string>& texts,
-                            Model& model) {
-  const std::vector<TensorSlot>& all = model.whole_parameter_slots();
+bool IsMatrix(const TensorSlot& slot) {
+  return slot.desc.shape.rank() == 2;
+}
+
+// `tensors`: those that a text may name, of which each is a `what`.
+absl::Status CheckNameParts(const char* field, const char* what,
+                            const std::vector<std::string>& texts,
+                            const std::vector<TensorSlot>& tensors) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const bool is_used = std::ranges::any_of(
-        all, [&](const TensorSlot& slot) { return IsNamedBy({texts[i]}, slot); });
+        tensors, [&](const TensorSlot& slot) { return IsNamedBy({texts[i]}, slot); });
     if (is_used) continue;
+    const std::string found = fmt::format("optimizer.{}[{}]: found \"{}\"", field, i, texts[i]);
+    if (tensors.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}, expected none: the model has no {}", found, what));
+    }
     return absl::InvalidArgumentError(fmt::format(
-        "optimizer.{}[{}]: found \"{}\", expected a part of a parameter's name, such as \"{}\"",
-        field, i, texts[i], all.empty() ? "" : all.back().name));
+        "{}, expected a part of a {}'s name, such as \"{}\"", found, what, tensors.back().name));
   }
   return absl::OkStatus();
 }
@@ -161,10 +170,13 @@ absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec
 absl::StatusOr<std::vector<MatrixRange>> MatricesOf(const api::OptimizerSpec& spec, Model& model) {
   std::vector<MatrixRange> matrices;
   if (!api::MultipliesMatrices(spec)) return matrices;
-  LOCKSTEP_RETURN_IF_ERROR(CheckNameParts("excludeLayers", spec.exclude_layers, model));
+  // A text that names only tensors that are updated by AdamW anyway would do nothing.
+  std::vector<TensorSlot> whole = model.whole_parameter_slots();
+  std::erase_if(whole, [](const TensorSlot& slot) { return !IsMatrix(slot); });
+  LOCKSTEP_RETURN_IF_ERROR(CheckNameParts("excludeLayers", "matrix", spec.exclude_layers, whole));
   for (const TensorSlot& slot : model.parameter_slots()) {
     const Shape& shape = slot.desc.shape;
-    if (shape.rank() != 2 || IsNamedBy(spec.exclude_layers, slot)) continue;
+    if (!IsMatrix(slot) || IsNamedBy(spec.exclude_layers, slot)) continue;
     LOCKSTEP_CHECK(slot.desc.dense(), "muon: the matrix {} is not row-major", slot.name);
     matrices.push_back({.begin = slot.offset, .rows = shape[0], .columns = shape[1]});
   }
@@ -186,7 +198,8 @@ absl::StatusOr<std::vector<OptimizerSegment>> OptimizerSegments(const api::Optim
       segments.push_back({.begin = slot.offset, .decays = decays});
     }
   }
-  LOCKSTEP_RETURN_IF_ERROR(CheckNameParts("weightDecayExclude", exclude, model));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckNameParts("weightDecayExclude", "parameter", exclude, model.whole_parameter_slots()));
   if (!segments.empty()) {
     segments.back().end = static_cast<std::int64_t>(model.parameters().size());
   }

@@ -34,7 +34,7 @@ absl::StatusOr<OptimizerRuleOp> MakeOptimizerRule(const api::OptimizerSpec& spec
 
 // The model's parameters that an optimizer multiplies as matrices: those of two axes, the weights
 // of dense layers, as in Keras, but for those whose name contains one of exclude_layers. None if
-// the optimizer multiplies no matrices. InvalidArgument names an entry that is in no name.
+// the optimizer multiplies no matrices. InvalidArgument names an entry that is in no matrix's name.
 absl::StatusOr<std::vector<MatrixRange>> MatricesOf(const api::OptimizerSpec& spec, Model& model);
 
 // Segments of the model's parameters: each tensor with an optimizer that measures tensors, else by

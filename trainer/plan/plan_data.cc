@@ -85,6 +85,35 @@ double WithHeldOut(const api::DatasetSpec& spec, std::int64_t samples) {
   return static_cast<double>(samples) / (1 - spec.validation_fraction);
 }
 
+bool DealsFiles(const api::DatasetSpec& spec) {
+  return spec.auto_shard == api::AutoShard::kFile;
+}
+
+std::optional<std::int64_t> FixedFiles(const api::DatasetSpec& spec, const DataFacts& facts) {
+  const api::FormatFiles files = api::TraitsOf(spec).files;
+  if (files == api::FormatFiles::kEach) return facts.samples;
+  return files == api::FormatFiles::kOne ? std::optional<std::int64_t>(1) : std::nullopt;
+}
+
+// Adds the tables that say whose the files are. An epoch that has begun with another number of
+// replicas has its own until it ends.
+absl::StatusOr<PlannedData> WithDealt(const SessionOptions& options,
+                                      absl::StatusOr<PlannedData> data) {
+  const api::DatasetSpec& spec = options.training.dataset;
+  if (!data.ok() || !DealsFiles(spec)) return data;
+  const std::optional<std::int64_t> files = data->train.files;
+  if (files) LOCKSTEP_RETURN_IF_ERROR(CheckFiles(*files, options.world));
+  if (!data->train.samples && data->uncounted.empty() &&
+      api::TraitsOf(spec).files == api::FormatFiles::kEach) {
+    data->uncounted = "the tables of files are not counted; give the number of samples (--samples)";
+  }
+  if (!files || !data->train.samples) return data;
+  const DealtBytes bytes =
+      BytesOfDealt(*files, *data->train.samples, spec.validation_fraction == 0);
+  data->bytes += static_cast<std::size_t>(bytes.groups + 2 * bytes.shards);
+  return data;
+}
+
 // Counts what a replica will keep of data sets that are not opened.
 void CountKept(const api::DatasetSpec& spec, PlannedData& data) {
   if (BytesKept(spec, data.train, 1) == 0) return;
@@ -163,6 +192,7 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
   (is_number ? data.train.targets : data.train.classes) = *classes;
   if (training.evaluation.enabled) data.test = DescribedTest(training.dataset, data.train);
   CountKept(training.dataset, data);
+  if (DealsFiles(training.dataset)) data.train.files = FixedFiles(training.dataset, data.train);
   return data;
 }
 
@@ -174,12 +204,12 @@ std::unique_ptr<Dataset> DatasetOf(const DataFacts& facts) {
 
 absl::StatusOr<PlannedData> PlanData(const SessionOptions& options, const GivenData& given) {
   const api::TrainingSpec& training = options.training;
-  if (!given.empty()) return Describe(training, given);
+  if (!given.empty()) return WithDealt(options, Describe(training, given));
   const ProcessMemory before = ReadTrimmedMemory();
   const auto opened = Session::OpenData(options);
   if (absl::IsNotFound(opened.status())) {
-    absl::StatusOr<PlannedData> described = Describe(training, given);
-    if (described.ok()) return described;
+    absl::StatusOr<PlannedData> described = WithDealt(options, Describe(training, given));
+    if (described.ok() || absl::IsInvalidArgument(described.status())) return described;
     return absl::NotFoundError(fmt::format("{}\n{}", std::string(opened.status().message()),
                                            std::string(described.status().message())));
   }
@@ -188,7 +218,9 @@ absl::StatusOr<PlannedData> PlanData(const SessionOptions& options, const GivenD
   if (opened->test != nullptr) data.test = FactsOf(*opened->test);
   data.is_opened = !api::TraitsOf(training.dataset).is_generated;
   data.bytes = GrowthSince(before).writable;
-  return data;
+  if (!DealsFiles(training.dataset)) return data;
+  data.train.files = SampleGroups::FilesOf(*opened->train).count();
+  return WithDealt(options, std::move(data));
 }
 
 absl::StatusOr<PlannedData> PlanTestData(const SessionOptions& options,

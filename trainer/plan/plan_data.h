@@ -19,6 +19,9 @@ struct DataFacts {
   DType element = DType::kUInt8;
   std::int64_t classes = 0, targets = 0;  // as in Dataset
   bool in_memory = false;                 // as Dataset::InMemory
+  // Those that have samples; absent: not known without opening them, or not asked for, because no
+  // replica has files of its own.
+  std::optional<std::int64_t> files;
 };
 
 // Says what the files do not, so that they are not opened.
@@ -32,7 +35,9 @@ struct PlannedData {
   DataFacts train;
   std::optional<DataFacts> test;  // absent: evaluation is off
   bool is_opened = false;         // the files were opened
-  std::size_t bytes = 0;          // of samples that a replica keeps; mapped files do not count
+  // What a replica keeps of samples, and of tables that say whose the files are; mapped files do
+  // not count.
+  std::size_t bytes = 0;
   // Not empty: what `bytes` lacks, because the number of samples is not known, and what to give.
   std::string uncounted;
 };

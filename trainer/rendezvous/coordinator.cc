@@ -78,7 +78,8 @@ Coordinator::Coordinator(RosterConfig config, const Clock& clock,
       clock_(clock),
       proven_(std::move(proven)),
       callers_(config.token, config.listens_at, clock),
-      roster_(std::move(config)) {}
+      roster_(std::move(config)),
+      asked_(clock.SteadyNow()) {}
 
 SessionStream* Coordinator::Open(const std::string& peer) {
   const std::lock_guard lock(mutex_);

@@ -55,7 +55,7 @@ class RendezvousClient final : public Rendezvous {
 
   std::shared_ptr<RendezvousStream> Connected();
   void Disconnect();
-  void TellOfSave();
+  void AwaitDelivery();
   void Received(int connection, const proto::CoordinatorMessage& message);
   bool MayBelieve(const proto::CoordinatorMessage& message);
   bool MustLeaveJoin() const;

@@ -14,6 +14,15 @@ Heartbeat::Heartbeat(const Clock& clock, Duration every, std::function<Target()>
 void Heartbeat::Report(const api::Progress& progress) {
   const std::lock_guard lock(mutex_);
   progress_ = ToProto(progress);
+  has_new_progress_ = true;
+}
+
+bool Heartbeat::TellProgress() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!has_new_progress_) return false;
+  }
+  return Send();
 }
 
 void Heartbeat::Run(const std::stop_token& stop) {
@@ -28,10 +37,10 @@ void Heartbeat::Run(const std::stop_token& stop) {
   }
 }
 
-void Heartbeat::Send() {
+bool Heartbeat::Send() {
   const std::lock_guard sends(sending_);
   const Target target = current_();
-  if (!target.stream) return;
+  if (!target.stream) return false;
   proto::ReplicaMessage message;
   proto::Heartbeat& heartbeat = *message.mutable_heartbeat();
   heartbeat.set_generation(target.generation);
@@ -42,8 +51,10 @@ void Heartbeat::Send() {
   {
     const std::lock_guard lock(mutex_);
     if (progress_) *heartbeat.mutable_progress() = *progress_;
+    has_new_progress_ = false;
   }
   target.stream->Send(message);
+  return true;
 }
 
 }  // namespace lockstep::train

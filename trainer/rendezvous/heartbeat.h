@@ -44,10 +44,12 @@ class Heartbeat {
     if (is_saved_.exchange(is_saved) != is_saved) Send();
   }
   bool is_saved() const { return is_saved_; }
+  // Tells the progress at once if no heartbeat has told it. Returns whether one is on its way now.
+  bool TellProgress();
 
  private:
   void Run(const std::stop_token& stop);
-  void Send();
+  bool Send();  // false: not connected
 
   const Clock& clock_;
   const Duration every_;
@@ -55,7 +57,8 @@ class Heartbeat {
   std::mutex sending_;  // so that none overtakes a newer one
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::optional<proto::TrainerProgress> progress_;  // guarded by mutex_
+  std::optional<proto::TrainerProgress> progress_;  // this and the next: guarded by mutex_
+  bool has_new_progress_ = false;                   // that no heartbeat has told
   // Set at every step: no lock.
   std::atomic<api::Activity> activity_ = api::Activity::kUnknown;
   std::atomic<api::StepPart> step_part_ = api::StepPart::kUnknown;

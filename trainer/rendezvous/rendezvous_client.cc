@@ -60,19 +60,20 @@ RendezvousClient::RendezvousClient(const Identity& identity, const Clock& clock,
 }
 
 RendezvousClient::~RendezvousClient() {
-  const bool is_saved = heartbeat_->is_saved();
+  // The last numbers of a run that fails are less than a second old.
+  const bool has_told = heartbeat_->TellProgress() || heartbeat_->is_saved();
   heartbeat_.reset();  // before the stream that it uses
   {
     const std::lock_guard lock(mutex_);
     phase_ = Phase::kIdle;  // no callback for an end that this destructor causes
   }
-  if (is_saved) TellOfSave();
+  if (has_told) AwaitDelivery();
   Disconnect();
 }
 
 // Waits until the leader has all messages. It would drop what it has not read of a stream that is
-// cancelled, and keep its group as it was.
-void RendezvousClient::TellOfSave() {
+// cancelled: then, after a save for another number of workers, it would keep its group as it was.
+void RendezvousClient::AwaitDelivery() {
   std::unique_lock lock(mutex_);
   if (!stream_ || broken_) return;
   stream_->HangUp();
@@ -213,6 +214,7 @@ absl::Status RendezvousClient::Finish() {
   proto::ReplicaMessage message;
   message.mutable_finished()->set_generation(membership_.generation);
   lock.unlock();
+  heartbeat_->TellProgress();
   if (stream) stream->Send(message);
   lock.lock();
   while (phase_ == Phase::kMember && clock_.SteadyNow() < deadline) {

@@ -289,12 +289,12 @@ void Roster::TakeHeartbeat(Session& session, const proto::Heartbeat& heartbeat) 
   session.step_part = heartbeat.step_part();
   const bool led = session.rank == 0 && generation_ > 0 && session.last_generation == generation_;
   if (!led) return;
-  // Also after its generation: it saves then, perhaps.
+  // Also after its generation: it saves then, perhaps, or tells its last numbers before it ends.
   keeps_workers_ = heartbeat.keeps_workers();
   is_saved_ = heartbeat.is_saved();
-  if (!InGeneration(session) || heartbeat.generation() != generation_) return;
-  activity_ = heartbeat.activity();
-  if (heartbeat.has_progress()) progress_ = heartbeat.progress();
+  const bool is_current = InGeneration(session) && heartbeat.generation() == generation_;
+  if (heartbeat.has_progress() && (is_current || !active_)) progress_ = heartbeat.progress();
+  if (is_current) activity_ = heartbeat.activity();
 }
 
 Outbox Roster::Finish(SessionId id, std::uint64_t generation) {

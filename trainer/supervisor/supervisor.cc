@@ -81,7 +81,7 @@ class Supervisor {
   int PodExitCode() const;
   RestartBudget& BudgetOf(const Replica& replica);
   void LeaveResults() const;
-  void Drain();
+  void Drain(int code);
 
   const Identity& identity_;
   const Clock& clock_;
@@ -118,7 +118,7 @@ absl::StatusOr<int> Supervisor::Run() {
   }
   const int code = PodExitCode();
   if (code == api::kExitDone && identity_.Traits().trains_alone) LeaveResults();
-  if (code == api::kExitDone) Drain();
+  if (rendezvous_) Drain(code);
   return code;
 }
 
@@ -371,8 +371,7 @@ int Supervisor::PodExitCode() const {
 
 // Processes that train together make progress together.
 RestartBudget& Supervisor::BudgetOf(const Replica& replica) {
-  return budgets_.size() == 1 ? budgets_.front()
-                              : budgets_[static_cast<std::size_t>(replica.local_rank)];
+  return budgets_[budgets_.size() == 1 ? 0 : static_cast<std::size_t>(replica.local_rank)];
 }
 
 void Supervisor::LeaveResults() const {
@@ -382,9 +381,10 @@ void Supervisor::LeaveResults() const {
   LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }
 
-// Keeps the rendezvous up until all members have learned that training is done.
-void Supervisor::Drain() {
-  if (!rendezvous_ || rendezvous_->WaitUntilDrained(options_.drain_deadline)) return;
+// Keeps the rendezvous up until those who ask it have learned how training has ended.
+void Supervisor::Drain(int code) {
+  if (failure_ && !stop_.is_asked()) rendezvous_->AwaitAsking(options_.silence, options_.tell_for);
+  if (code != api::kExitDone || rendezvous_->WaitUntilDrained(options_.drain_deadline)) return;
   LogWarning("some members did not say goodbye before the leader's end");
 }
 

@@ -22,6 +22,7 @@ BatchGradient::BatchGradient(Session& session, PhaseClock& phases, bool keeps_st
       phases_(phases),
       kept_states_(keeps_states ? KeptStatesOf(session) : std::vector<KeptStates>()),
       reads_(session.TrainingReads(/*rank=*/0)),
+      orders_(reads_),
       batch_(MakeBatch(session.train_data(), session.plan(), Mixes(reads_))) {
   LOCKSTEP_CHECK(session.backend().IsHost(),
                  "parameter server: found back end {}, expected one on the host",
@@ -32,7 +33,7 @@ absl::StatusOr<BatchTotals> BatchGradient::Compute(const BatchTask& task) {
   reads_.rank = task.part;
   {
     const PhaseTimer timer(phases_, Phase::kInput);
-    LOCKSTEP_RETURN_IF_ERROR(Gather(session_.train_data(), reads_, task.step, batch_));
+    LOCKSTEP_RETURN_IF_ERROR(Gather(session_.train_data(), reads_, task.step, orders_, batch_));
   }
   const std::span<const float> states = session_.model().states();
   saved_states_.assign(states.begin(), states.end());

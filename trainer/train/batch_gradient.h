@@ -41,6 +41,7 @@ class BatchGradient {
   const std::vector<KeptStates> kept_states_;  // empty: all are kept whole
   // For the latest task's part. Nothing is read ahead: a task is known only once it is given out.
   LoaderOptions reads_;
+  EpochOrders orders_;  // of reads_
   Batch batch_;
   std::vector<float> saved_states_;  // as the caller has pulled them
 };

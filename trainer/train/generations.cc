@@ -156,7 +156,8 @@ void NoteStop(const LoopOutcome& outcome, std::uint64_t generation, std::int64_t
 void NoteStopOfOthers(const LoopOutcome& stopped, const TrainLoop& loop) {
   if (stopped.reason.ok()) return;
   LogWarning(loop.session.is_divided()
-                 ? "another pod was asked to stop, and its part of the state is not saved"
+                 ? "another pod was asked to stop, and only the memory of this one has its part of "
+                   "the state"
                  : "another pod was asked to stop, and only the memory of the others has the state",
              {{"step", loop.state.step}, {"reason", std::string(stopped.reason.message())}});
 }

@@ -59,6 +59,10 @@ struct BegunEpoch {
   std::int64_t replicas = 0;
 };
 
+// Returns InvalidArgument if `files` training files are too few for a run to begin with so many
+// replicas that read files of their own.
+absl::Status CheckFiles(std::int64_t files, std::int64_t replicas);
+
 // What a session is made of besides its options.
 struct SessionParts {
   TrainAndTest data;  // opened or checked by OpenData
@@ -85,10 +89,10 @@ struct SessionMemory {
 // Not thread-safe; used by the training thread.
 class Session {
  public:
-  // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size
-  // or the augmentation is invalid (names the field), or the device cannot be used. Unavailable or
-  // ResourceExhausted: as for Dataset::Read, OpenDevice and GradientBuffer::Create. Requires:
-  // !options.only_evaluates.
+  // NotFound or DataLoss: the data set cannot be used. InvalidArgument: the model, the batch size,
+  // the augmentation or how the samples are divided is invalid (names the field), or the device
+  // cannot be used. Unavailable or ResourceExhausted: as for Dataset::Read, OpenDevice and
+  // GradientBuffer::Create. Requires: !options.only_evaluates.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
   // Like Create, but from given parts; ignores the options that choose a device. InvalidArgument
   // and Unavailable: as for Create. DataLoss: the test data do not match parts.run. Requires: with
@@ -103,6 +107,8 @@ class Session {
   const api::TrainingSpec& training() const { return training_; }
   std::int64_t data_seed() const { return data_seed_; }
   const StepPlan& plan() const { return plan_; }
+  // The training files that have samples, if replicas read files of their own; else 0.
+  std::int64_t dealt_files() const { return plan_.deals_files ? groups_->count() : 0; }
   std::int64_t total_steps() const { return total_steps_; }
   const Dataset& train_data() const { return *train_data_; }  // requires: it does not only evaluate
   const Dataset* test_data() const { return test_data_.get(); }  // null if evaluation is off

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "api/v1/format_traits.h"
 #include "base/check.h"
 #include "base/digest.h"
 #include "base/status.h"
@@ -29,17 +30,15 @@ absl::Status CheckPixels(const api::DatasetSpec& spec, const Dataset& data) {
   return CheckNormalize(*spec.normalize, data.sample_shape(), data.element());
 }
 
-absl::Status CheckFiles(const api::DatasetSpec& spec, const Dataset& data, int replicas) {
-  if (spec.auto_shard != api::AutoShard::kFile) return absl::OkStatus();
-  const std::int64_t files = SampleGroups::FilesOf(data).count();
+}  // namespace
+
+absl::Status CheckFiles(std::int64_t files, std::int64_t replicas) {
   if (files >= replicas) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "spec.training.dataset.autoShard: found File with {} training file{} for {} replicas, "
       "expected at least one file for each replica; Data needs no files",
       files, files == 1 ? "" : "s", replicas));
 }
-
-}  // namespace
 
 absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
   const api::TrainingSpec& training = options.training;
@@ -53,11 +52,14 @@ absl::StatusOr<TrainAndTest> Session::OpenData(const SessionOptions& options) {
     LOCKSTEP_RETURN_IF_ERROR(CheckPixels(training.dataset, *data.test));
     return data;
   }
+  const bool deals_files = training.dataset.auto_shard == api::AutoShard::kFile;
+  if (deals_files && api::TraitsOf(training.dataset).files == api::FormatFiles::kOne) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckFiles(1, options.world));
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(
       TrainAndTest data, OpenDatasets(training.dataset, training.evaluation.enabled, seed, labels));
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.train));
   LOCKSTEP_RETURN_IF_ERROR(CheckPixels(training.dataset, *data.train));
-  LOCKSTEP_RETURN_IF_ERROR(CheckFiles(training.dataset, *data.train, options.world));
   if (data.test == nullptr) return data;
   LOCKSTEP_RETURN_IF_ERROR(CheckLabels(loss, *data.test));
   if (data.test->targets() != data.train->targets()) {

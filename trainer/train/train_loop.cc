@@ -37,7 +37,9 @@ TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
     return EndOfStrategy(std::move(connected));
   }
   rendezvous.SetActivity(api::Activity::kSharingState);
-  return ShareState(membership);
+  if (Ended ended = ShareState(membership)) return ended;
+  if (saver != nullptr) saver->DropUnsaved();  // the ranks have what is newer, or this
+  return CheckFiles(membership.rank);
 }
 
 LoopOutcome TrainLoop::RunSteps(int rank) {
@@ -281,7 +283,8 @@ TrainLoop::Ended TrainLoop::SaveIfDue(int rank) {
 void TrainLoop::StartSave() {
   rendezvous.SetActivity(api::Activity::kCheckpoint);
   last_save = state;
-  saver->Save(MakeSnapshot(session, state, clock.Now(), TensorsToSave()));
+  saver->Save(MakeSnapshot(session, state, clock.Now(), TensorsToSave()),
+              /*keeps=*/session.is_divided());
 }
 
 absl::Status TrainLoop::WaitForSave() {
@@ -292,7 +295,12 @@ absl::Status TrainLoop::WaitForSave() {
 LoopOutcome TrainLoop::SaveAlone() {
   if (saver == nullptr || state.step <= 0) return {.end = LoopEnd::kStopped, .reason = {}};
   if (session.is_divided()) {
-    const absl::Status last = WaitForSave();
+    absl::Status last = WaitForSave();
+    // The save for a pod that has left may have failed, and what it was to save is still here.
+    if (const std::int64_t unsaved = saver->SaveAgain(); unsaved >= 0) {
+      last = WaitForSave();
+      if (last.ok() && unsaved == state.step) last_save = state;
+    }
     if (state == restored || (state == last_save && last.ok())) return {LoopEnd::kStopped, {}};
     if (!last.ok()) return {LoopEnd::kStopped, last};
     return {

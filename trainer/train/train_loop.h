@@ -61,7 +61,8 @@ struct TrainLoop {
   BestModel best = {};
 
   std::optional<KeepsWorkers> keeps_workers = {};
-  int tries_to_leave = 0;  // for another number of workers, in this generation
+  bool has_told_of_files = false;  // that there are fewer than replicas
+  int tries_to_leave = 0;          // for another number of workers, in this generation
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
@@ -80,7 +81,8 @@ struct TrainLoop {
   // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
   using Evaluated = std::variant<std::optional<Evaluation>, LoopOutcome>;
-  // Restores the newest checkpoint, or initializes the model if there is none; then claims the
+  // Restores the newest checkpoint (before it, what the latest save has failed to save, if that is
+  // kept), or initializes the model if there is none; then claims the
   // checkpoint folder, unless nothing but an evaluation is left to do.
   Ended RestoreOrInitialize();
   // No step is left to do: `state` is that of the last step, or beyond it, with a checkpoint of a
@@ -115,6 +117,7 @@ struct TrainLoop {
 
  private:
   Ended Enter(const Membership& membership);
+  Ended CheckFiles(int rank);
   Ended EndLastSave();
   Ended RestoreNewest();
   absl::Status TakeBest(Snapshot& snapshot);

@@ -24,13 +24,14 @@ std::span<std::byte> AsBytes(std::span<float> floats) {
   return std::as_writable_bytes(floats);
 }
 
-// Says why a run goes back, although processes have a state in memory.
-void NoteLostShares(const Membership& membership) {
+// Says why a run goes back, although processes have a state in memory. `unsaved`: the step that
+// rank 0 has whole because its save has failed; -1: none.
+void NoteLostShares(const Membership& membership, std::int64_t unsaved) {
   std::int64_t furthest = -1;
   int lacking = 0;
   for (const Member& member : membership.members) furthest = std::max(furthest, member.step);
   for (const Member& member : membership.members) lacking += member.step < furthest ? 1 : 0;
-  if (membership.rank != 0 || furthest <= 0 || lacking == 0) return;
+  if (membership.rank != 0 || furthest <= 0 || lacking == 0 || unsaved == furthest) return;
   LogWarning(
       "the optimizer's state is sharded, and a share of its newest step is lost: the group "
       "goes back to the newest checkpoint, or begins again without one",
@@ -80,7 +81,7 @@ TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
   const bool is_whole = IsWholeInMemory(membership, session.total_steps());
   Ended not_restored;
   if (!is_whole) {
-    NoteLostShares(membership);
+    NoteLostShares(membership, saver == nullptr ? -1 : saver->UnsavedStep());
     // What is here is of no use alone, and is about to be overwritten. But no tensor is between two
     // tensors, where an exchange that has failed may have left anything, which the next exchanges
     // would bring among the gradients, and so into their norm.
@@ -111,6 +112,20 @@ TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
   if (!done.ok()) return EndOfStrategy(std::move(done));
   state = shared;
   if (received.step != best.step) best = std::move(received);
+  return std::nullopt;
+}
+
+// A run does not begin with replicas that have no files to read. One that has begun must not end
+// because its group has grown: these replicas read what the files of the others have left over.
+TrainLoop::Ended TrainLoop::CheckFiles(int rank) {
+  const std::int64_t dealt = session.dealt_files(), replicas = session.plan().world;
+  if (dealt == 0 || dealt >= replicas) return std::nullopt;
+  if (state.step == 0) return FailedFor(train::CheckFiles(dealt, replicas));
+  if (rank != 0 || std::exchange(has_told_of_files, true)) return std::nullopt;
+  LogWarning(
+      "spec.training.dataset.autoShard: there are fewer training files than replicas; those "
+      "without a file of their own read samples of the others' files",
+      {{"files", dealt}, {"replicas", replicas}});
   return std::nullopt;
 }
 
@@ -230,8 +245,12 @@ TrainLoop::Ended TrainLoop::EndLastSave() {
 }
 
 TrainLoop::Ended TrainLoop::RestoreNewest() {
-  std::optional<Snapshot> snapshot;
-  if (store != nullptr) {
+  std::optional<Snapshot> snapshot = saver == nullptr ? std::nullopt : saver->TakeUnsaved();
+  const bool is_saved = !snapshot;
+  if (!is_saved) {
+    LogInfo("the group goes on from a state that the first process has, and could not save",
+            {{"step", snapshot->step}});
+  } else if (store != nullptr) {
     absl::StatusOr<std::optional<Snapshot>> loaded = store->LoadLatest(ModelHash(session));
     if (!loaded.ok()) return EndOfStore(std::move(loaded).status());
     snapshot = *std::move(loaded);
@@ -246,8 +265,8 @@ TrainLoop::Ended TrainLoop::RestoreNewest() {
                      .optimizer = std::move(snapshot->optimizer),
                      .best = std::move(snapshot->best)};
   }
-  restored = state;
-  reporter.Restored(snapshot->step, snapshot->saved);  // a state may begin the next epoch
+  restored = is_saved ? state : RunState{};
+  if (is_saved) reporter.Restored(snapshot->step, snapshot->saved);  // it may begin the next epoch
   return std::nullopt;
 }
 

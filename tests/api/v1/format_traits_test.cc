@@ -25,6 +25,13 @@ TEST(FormatTraitsTest, AFormatIsKnownByFilesOfItsOwnUnlessItIsGenerated) {
   }
 }
 
+TEST(FormatTraitsTest, OnlyWhatIsGeneratedHasNoFiles) {
+  for (const auto& [format, name] : kEnumNames<DatasetFormat>) {
+    const FormatTraits traits = TraitsOf(format);
+    EXPECT_EQ(traits.files == FormatFiles::kNone, traits.is_generated) << name;
+  }
+}
+
 TEST(FormatTraitsTest, ASectionOfSettingsIsCalledLikeItsFormat) {
   TrainingSpec training;
   DatasetSpec& dataset = training.dataset;

@@ -837,6 +837,39 @@ TEST(ValidateTest, TrainingFaults) {
   for (const Case& c : cases) EXPECT_EQ(Faults(MnistWith(c.change)), c.message);
 }
 
+TEST(ValidateTest, OneFileIsNotDealtToSeveralReplicas) {
+  for (const auto& [format, name] : kEnumNames<DatasetFormat>) {
+    if (TraitsOf(format).is_generated) continue;
+    const auto job = [&, format = format](int workers) {
+      return MnistWith([&](TrainingSpec& t) {
+               t.dataset.format = format;
+               t.dataset.auto_shard = AutoShard::kFile;
+               t.checkpoint.directory = "/checkpoints";
+               if (TraitsOf(format).decodes_images) t.dataset.image_size = {28, 28};
+             })
+          .Workers(workers);
+    };
+    EXPECT_EQ(Faults(job(1)), "") << name;
+    const auto fault = [&, name = name](int replicas) {
+      if (MayHaveFiles(TraitsOf(format))) return std::string();
+      return fmt::format(
+          "spec.training.dataset.autoShard: found File with format {}, whose training samples are "
+          "in one file, for {} replicas; expected Auto or Data, or format cifar, imageFolder or "
+          "tfrecord",
+          name, replicas);
+    };
+    EXPECT_EQ(Faults(job(2)), fault(2));
+    EXPECT_EQ(Faults(job(1).With([](TrainingJob& j) { j.spec.elastic = ElasticSpec{1, 4}; })),
+              fault(4));
+    EXPECT_EQ(Faults(job(2).With([](TrainingJob& j) {
+                j.spec.strategy.emplace().type = StrategyType::kMultiWorkerMirrored;
+                j.spec.strategy->stages = 2;
+              })),
+              "")
+        << name << ": one pipeline";
+  }
+}
+
 TEST(ValidateTest, EachFormatTakesWhatItsTraitsSay) {
   for (const auto& [each, name] : kEnumNames<DatasetFormat>) {
     const DatasetFormat format = each;

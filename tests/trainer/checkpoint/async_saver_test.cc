@@ -107,6 +107,39 @@ TEST(AsyncSaverTest, FailureIsReportedAndTheNextSaveStillRuns) {
   EXPECT_EQ(saver.outcome().durations.count(), 2) << "of those that were saved";
 }
 
+TEST(AsyncSaverTest, KeepsWhatItCouldNotSaveIfItIsTo) {
+  GatedStore store;
+  AsyncSaver saver(store);
+  const auto save = [&](std::int64_t step, bool keeps, const absl::Status& status) {
+    store.Permit(1, status);
+    saver.Save(SnapshotOfStep(step), keeps);
+    EXPECT_EQ(saver.Wait(), status);
+  };
+  const absl::Status full = absl::ResourceExhaustedError("disk full");
+  save(10, /*keeps=*/false, full);
+  EXPECT_EQ(saver.UnsavedStep(), -1);
+  EXPECT_EQ(saver.SaveAgain(), -1);
+  save(20, /*keeps=*/true, absl::OkStatus());
+  EXPECT_EQ(saver.UnsavedStep(), -1);
+  save(30, /*keeps=*/true, full);
+  EXPECT_EQ(saver.UnsavedStep(), 30);
+  store.Permit(1, full);
+  EXPECT_EQ(saver.SaveAgain(), 30);
+  EXPECT_EQ(saver.Wait(), full);
+  EXPECT_EQ(saver.UnsavedStep(), 30) << "still";
+  store.Permit(1);
+  EXPECT_EQ(saver.SaveAgain(), 30);
+  EXPECT_TRUE(saver.Wait().ok());
+  EXPECT_EQ(saver.outcome().last_saved_step, 30);
+  EXPECT_EQ(saver.UnsavedStep(), -1);
+  save(40, /*keeps=*/true, full);
+  save(50, /*keeps=*/false, full);
+  EXPECT_EQ(saver.UnsavedStep(), -1) << "one at most";
+  save(60, /*keeps=*/true, full);
+  EXPECT_EQ(saver.TakeUnsaved()->step, 60);
+  EXPECT_FALSE(saver.TakeUnsaved());
+}
+
 TEST(AsyncSaverTest, ReportsHowMuchIsInACheckpoint) {
   GatedStore store;
   AsyncSaver saver(store);

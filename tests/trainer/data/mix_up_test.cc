@@ -196,10 +196,11 @@ LoaderOptions Options(const Dataset& data, std::int64_t batch, int world, bool m
 std::vector<Sample> EpochOf(const Dataset& data, LoaderOptions options) {
   std::vector<Sample> all;
   Batch batch = MakeBatch(data, options.plan, Mixes(options));
+  EpochOrders orders(options);
   const std::int64_t steps = options.plan.StepsPerEpoch();
   for (std::int64_t step = steps; step < 2 * steps; ++step) {
     for (options.rank = 0; options.rank < options.plan.world; ++options.rank) {
-      EXPECT_TRUE(Gather(data, options, step, batch).ok());
+      EXPECT_TRUE(Gather(data, options, step, orders, batch).ok());
       EXPECT_EQ(batch.first_position, std::ssize(all));
       for (std::size_t row = 0; row < static_cast<std::size_t>(batch.valid); ++row) {
         const std::size_t bytes = data.sample_bytes(),
@@ -287,8 +288,9 @@ TEST(GatherMixedTest, PaddingHasNoPartner) {
   const Images data(10);
   LoaderOptions options = Options(data, 4, 1, true);
   Batch batch = MakeBatch(data, options.plan, true);
+  EpochOrders orders(options);
   for (std::int64_t step = 0; step < 3; ++step)
-    ASSERT_TRUE(Gather(data, options, step, batch).ok());
+    ASSERT_TRUE(Gather(data, options, step, orders, batch).ok());
   EXPECT_THAT(batch.weights, ::testing::ElementsAre(1, 1, 0, 0));
   EXPECT_EQ(batch.shares[2], 1);
   EXPECT_EQ(batch.partners[3], 0);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/thread_pool.h"
+#include "tests/support/count_allocations.h"
 #include "trainer/core/rng.h"
 #include "trainer/data/gather.h"
 #include "trainer/data/held_out.h"
@@ -133,12 +134,14 @@ TEST(ShardsTest, TheLargestFilesAreDealtFirst) {
 
 // The property that everything rests on. Sizes, batches and numbers of replicas are drawn.
 TEST(EpochOrderTest, EverySampleIsReadOnceAndAReplicaReadsItsOwnFirst) {
-  int with_rest = 0;
+  int with_rest = 0, without_files = 0;
   for (std::uint64_t trial = 0; trial < 400; ++trial) {
     const PhiloxBlock random = Philox(17, trial, 0);
     const int world = 2 + static_cast<int>(random[0] % 7);
     Indices sizes;
-    for (std::uint64_t file = 0; file < static_cast<std::uint64_t>(world) + random[1] % 9; ++file) {
+    const std::uint64_t files = 1 + random[1] % (static_cast<std::uint64_t>(world) + 8);
+    without_files += files < static_cast<std::uint64_t>(world);
+    for (std::uint64_t file = 0; file < files; ++file) {
       sizes.push_back(1 + Philox(17, trial, 1 + file)[0] % 23);
     }
     const FiledDataset data = FiledDataset::OfSizes(sizes);
@@ -150,6 +153,7 @@ TEST(EpochOrderTest, EverySampleIsReadOnceAndAReplicaReadsItsOwnFirst) {
     const std::vector<Indices> reads = ReadsOf(order, plan);
     ASSERT_EQ(Sorted(reads), UpTo(plan.examples)) << trial;
     for (int rank = 0; rank < world; ++rank) {
+      ASSERT_GE(shards.quota(rank), plan.StepsPerEpoch() - 1) << trial << ": none is idle";
       const std::set<std::int64_t> own = ShardOf(shards, rank);
       const Indices& read = reads[static_cast<std::size_t>(rank)];
       ASSERT_EQ(std::ssize(read), shards.quota(rank)) << trial;
@@ -159,6 +163,23 @@ TEST(EpochOrderTest, EverySampleIsReadOnceAndAReplicaReadsItsOwnFirst) {
     }
   }
   EXPECT_GT(with_rest, 100);
+  EXPECT_GT(without_files, 100);
+}
+
+TEST(ShardsTest, TheBytesOfTheirTablesAreThoseThatAPlanCounts) {
+  const auto expect_bytes = [](const FiledDataset& data, int world, bool is_in_order) {
+    const auto groups = FilesOf(data);
+    const Shards shards(groups, {.examples = data.size(), .global_batch = 16, .world = world});
+    const DealtBytes bytes = BytesOfDealt(groups->count(), data.size(), is_in_order);
+    EXPECT_EQ(groups->bytes(), static_cast<std::size_t>(bytes.groups));
+    EXPECT_EQ(shards.bytes(), static_cast<std::size_t>(bytes.shards));
+  };
+  for (const int world : {1, 3, 9}) {
+    expect_bytes(FiledDataset::OfSizes({2, 3, 4, 5, 6}), world, true);
+    expect_bytes(FiledDataset(UpTo(100)), world, true);
+    expect_bytes(FiledDataset({2, 0, 2, 0, 2, 1, 1}), world, false);
+    expect_bytes(FiledDataset::OfSizes({7}), world, false);
+  }
 }
 
 TEST(EpochOrderTest, DependsOnSeedEpochAndReplicas) {
@@ -220,7 +241,8 @@ LoaderOptions OptionsOf(const FiledDataset& data, int world, int rank) {
 
 void Read(const FiledDataset& data, const LoaderOptions& options, std::int64_t step) {
   Batch batch = MakeBatch(data, options.plan);
-  ASSERT_TRUE(Gather(data, options, step, batch).ok());
+  EpochOrders orders(options);
+  ASSERT_TRUE(Gather(data, options, step, orders, batch).ok());
 }
 
 TEST(GatherTest, ARankReadsItsFilesAndNoOthers) {
@@ -264,6 +286,40 @@ TEST(GatherTest, AnEpochThatHasBegunKeepsItsOrder) {
       EXPECT_EQ(Sorted({data.read}), UpTo(40)) << begun << " replicas, then " << world;
     }
   }
+}
+
+// The steps are of the second epoch, which began with three replicas, and of the third.
+TEST(GatherTest, OrdersThatAreKeptAreThoseOfTheirEpoch) {
+  const FiledDataset data = FiledDataset::OfSizes({7, 9, 12, 4, 8});
+  LoaderOptions options = OptionsOf(data, 2, 1);
+  options.begun_epoch = 1;
+  options.begun_shards = OptionsOf(data, 3, 0).shards;
+  const auto read = [&](EpochOrders& orders, std::int64_t step) {
+    data.read.clear();
+    Batch batch = MakeBatch(data, options.plan);
+    EXPECT_TRUE(Gather(data, options, step, orders, batch).ok());
+    return data.read;
+  };
+  EpochOrders kept(options);
+  for (const std::int64_t step : {5, 6, 9, 10, 11, 9, 10}) {
+    EpochOrders fresh(options);
+    EXPECT_EQ(read(kept, step), read(fresh, step)) << step;
+  }
+}
+
+// Not even with shards, whose order has a table of the replicas.
+TEST(GatherTest, ABatchOfAnEpochThatHasBegunAllocatesNothing) {
+  const FiledDataset data = FiledDataset::OfSizes({10, 10, 10, 10});
+  const LoaderOptions options = OptionsOf(data, 4, 1);
+  Batch batch = MakeBatch(data, options.plan);
+  EpochOrders orders(options);
+  data.read.reserve(100);
+  ASSERT_TRUE(Gather(data, options, 0, orders, batch).ok());
+  const long before = Allocations();
+  for (std::int64_t step = 1; step < 5; ++step) {
+    ASSERT_TRUE(Gather(data, options, step, orders, batch).ok());
+  }
+  EXPECT_EQ(Allocations(), before);
 }
 
 TEST(GatherTest, TheNextEpochDealsTheFilesAnew) {

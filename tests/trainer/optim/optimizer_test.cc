@@ -363,8 +363,12 @@ TEST_F(OptimizerTest, FaultsNameTheField) {
             "optimizer.weightDecayExclude[1]: found \"gamma\", expected a part of a parameter's "
             "name, such as \"dense/bias\"");
   EXPECT_EQ(FaultOf({.name = "Muon", .exclude_layers = {"weight", "dense_1"}}),
-            "optimizer.excludeLayers[1]: found \"dense_1\", expected a part of a parameter's name, "
-            "such as \"dense/bias\"");
+            "optimizer.excludeLayers[1]: found \"dense_1\", expected a part of a matrix's name, "
+            "such as \"dense/weight\"");
+  EXPECT_EQ(FaultOf({.name = "Muon", .exclude_layers = {"bias"}}),
+            "optimizer.excludeLayers[0]: found \"bias\", expected a part of a matrix's name, such "
+            "as \"dense/weight\"")
+      << "AdamW updates it anyway";
   EXPECT_EQ(FaultOf({.name = "Muon", .adam_lr_ratio = 0}),
             "optimizer.adamLrRatio: found 0, expected above 0 and finite as a 32-bit float");
 }

@@ -214,6 +214,45 @@ TEST(PlanDataTest, DescribedSyntheticDataAreDividedAsGeneratedOnes) {
   EXPECT_EQ(described.bytes, 1013u * 28 * 28) << "all are kept, and the 10 classes' patterns";
 }
 
+// Each image is a file.
+TEST(PlanDataTest, TheTablesOfAFoldersFilesCount) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kImageFolder);
+  options.training.dataset.image_size = {32, 32};
+  options.training.dataset.cache = false;
+  options.world = 4;
+  const auto plan = [&](std::optional<std::int64_t> samples) {
+    return PlanData(options, {.samples = samples, .classes = 10, .shape = {}});
+  };
+  EXPECT_EQ(plan(1'000'000)->bytes, 0u) << "all deal from one order";
+  EXPECT_EQ(plan(std::nullopt)->uncounted, "");
+  options.training.dataset.auto_shard = api::AutoShard::kOff;
+  EXPECT_EQ(plan(1'000'000)->bytes, 0u) << "a copy has no table of its own";
+  options.training.dataset.auto_shard = api::AutoShard::kFile;
+  EXPECT_EQ(plan(1'000'000)->bytes, 40'000'000u) << "with those of an epoch that has begun";
+  EXPECT_THAT(plan(std::nullopt)->uncounted, HasSubstr("give the number of samples (--samples)"));
+  options.training.dataset.validation_fraction = 0.5;
+  EXPECT_EQ(plan(1'000'000)->bytes, 48'000'000u) << "and which samples are not held out";
+}
+
+TEST(PlanDataTest, FewerFilesThanReplicasAreRefused) {
+  SessionOptions options = OptionsOf(api::DatasetFormat::kImageFolder);
+  options.training.dataset.image_size = {32, 32};
+  options.training.dataset.auto_shard = api::AutoShard::kFile;
+  options.world = 4;
+  const auto status = [&](std::optional<std::int64_t> samples) {
+    return PlanData(options, {.samples = samples, .classes = 10, .shape = Shape{3, 32, 32}})
+        .status();
+  };
+  EXPECT_THAT(std::string(status(3).message()),
+              HasSubstr("found File with 3 training files for 4 replicas"));
+  EXPECT_TRUE(status(4).ok());
+  options.training.dataset.format = api::DatasetFormat::kNpy;
+  EXPECT_THAT(std::string(status(std::nullopt).message()),
+              HasSubstr("found File with 1 training file for 4 replicas"));
+  options.training.dataset.format = api::DatasetFormat::kTfRecord;
+  EXPECT_TRUE(status(3).ok()) << "how many files there are is not known";
+}
+
 TEST(PlanDataTest, SaysWhatItCannotCount) {
   SessionOptions options = OptionsOf(api::DatasetFormat::kCsv);
   const auto uncounted = [&](std::optional<std::int64_t> samples) {

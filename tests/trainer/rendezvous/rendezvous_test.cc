@@ -191,6 +191,63 @@ class RendezvousTest : public ::testing::Test {
   std::unique_ptr<proto::TrainerStatus::Stub> status_stub_;
 };
 
+// Heartbeats are an hour apart: what is told is told at the end.
+class LastNumbersTest : public RendezvousTest {
+ protected:
+  LastNumbersTest() {
+    options_.heartbeat_every = 1h;
+    StartLeader();
+    replicas_ = AllReplicas();
+    JoinAll(replicas_);
+  }
+  void Report(std::int64_t step) { replicas_[0]->rendezvous->Report({.step = step}); }
+  std::vector<std::unique_ptr<Replica>> replicas_;
+};
+
+TEST_F(LastNumbersTest, AProcessThatEndsTellsThemFirst) {
+  Report(41);
+  replicas_[0].reset();
+  EXPECT_EQ(Status().progress().step(), 41);
+}
+
+// Processes that fail together end one after the other.
+TEST_F(LastNumbersTest, AlsoIfItsGenerationHasEnded) {
+  replicas_[2].reset();
+  ASSERT_TRUE(replicas_[0]->ended.Wait());
+  Report(42);
+  replicas_[0].reset();
+  EXPECT_EQ(Status().progress().step(), 42);
+}
+
+TEST_F(LastNumbersTest, AreToldBeforeAllHaveFinished) {
+  Report(43);
+  std::vector<std::future<absl::Status>> finishes;
+  for (auto& replica : replicas_) {
+    finishes.push_back(
+        std::async(std::launch::async, [&] { return replica->rendezvous->Finish(); }));
+  }
+  for (auto& finish : finishes) EXPECT_TRUE(finish.get().ok());
+  EXPECT_EQ(Status().progress().step(), 43);
+}
+
+TEST_F(LastNumbersTest, ALeaderWhomNobodyAsksDoesNotWait) {
+  Report(41);
+  replicas_[0].reset();
+  leader_->AwaitAsking(/*silence=*/0s, 1h);
+}
+
+TEST_F(LastNumbersTest, ALeaderWaitsForWhoeverAsksNowAndThen) {
+  leader_->AwaitAsking(1h, 1h);  // there is nothing to tell
+  Report(41);
+  replicas_[0].reset();
+  leader_->AwaitAsking(1h, 1ms);
+  auto told = std::async(std::launch::async, [this] { leader_->AwaitAsking(1h, 1h); });
+  EXPECT_EQ(told.wait_for(20ms), std::future_status::timeout);
+  EXPECT_EQ(Status().progress().step(), 41);
+  told.get();
+  leader_->AwaitAsking(1h, 1h);
+}
+
 TEST_F(RendezvousTest, AllGetTheSameGenerationAndDifferentRanks) {
   StartLeader();
   auto replicas = AllReplicas();

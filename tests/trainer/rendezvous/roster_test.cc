@@ -363,6 +363,11 @@ TEST_F(RosterTest, ProgressIsRankZerosOfTheCurrentGeneration) {
   Beat(1, 1, 70);
   ASSERT_TRUE(roster_.progress().has_value());
   EXPECT_EQ(roster_.progress()->step(), 70);
+  roster_.Disconnect(2, "its connection closed");
+  Beat(3, 0, 75);
+  EXPECT_EQ(roster_.progress()->step(), 70);
+  Beat(1, 0, 80);
+  EXPECT_EQ(roster_.progress()->step(), 80) << "its last numbers, before it ends";
 }
 
 TEST_F(RosterTest, TheLeaderSavesAsLongAsItSaysSo) {

@@ -1,4 +1,5 @@
 // spec.training.dataset.autoShard: ranks that read files of their own, or all samples each.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +59,7 @@ class AutoShardTest : public ::testing::TestWithParam<std::string> {
   // Rank 0's, whose checkpoints are in `checkpoints` if that is given.
   Outcome Train(const api::TrainingSpec& training, int world,
                 const TempDirectory* checkpoints = nullptr,
-                const std::string& backend = "reference", int stages = 1) {
+                const std::string& backend = "reference", const RankPlace& place = {}) {
     LocalRendezvousHub hub(world);
     const auto store = checkpoints ? OpenStore(*checkpoints, ++pods_) : nullptr;
     std::vector<Outcome> outcomes(static_cast<std::size_t>(world));
@@ -66,7 +67,7 @@ class AutoShardTest : public ::testing::TestWithParam<std::string> {
     for (int index = 0; index < world; ++index) {
       threads.emplace_back([&, index] {
         Rank rank(training, world, hub, index, nullptr, backend, index == 0 ? store.get() : nullptr,
-                  {.stages = stages});
+                  place);
         EXPECT_TRUE(rank.Train());
         outcomes[static_cast<std::size_t>(index)] = {rank.Parameters(), rank.loop.state};
       });
@@ -158,8 +159,34 @@ TEST_F(AutoShardTest, OffUsesEverySampleOnceForEachReplica) {
 
 TEST_F(AutoShardTest, PipelinesReadFilesOfTheirOwn) {
   const Outcome outcome =
-      Train(TrainingOf(api::AutoShard::kFile), 4, nullptr, "reference", /*stages=*/2);
+      Train(TrainingOf(api::AutoShard::kFile), 4, nullptr, "reference", {.stages = 2});
   ExpectExact(outcome, 2);
+}
+
+// The same samples, the same sums, and the same bits: also if the run goes on in the middle of an
+// epoch, with as many replicas or with another number.
+TEST_F(AutoShardTest, FilesAreDealtAsEverIfTheOptimizersStateIsSharded) {
+  const RankPlace sharded{.site = UpdateSite::kShares};
+  const api::TrainingSpec training = TrainingOf(api::AutoShard::kFile);
+  for (const int world : {2, 3}) {
+    SCOPED_TRACE(world);
+    const Outcome mirrored = Train(training, world);
+    const Outcome whole = Train(training, world, nullptr, "reference", sharded);
+    ExpectExact(whole, 2);
+    EXPECT_EQ(whole.parameters, mirrored.parameters);
+    EXPECT_EQ(whole.state, mirrored.state);
+    const TempDirectory checkpoints;
+    api::TrainingSpec begins = training;
+    begins.epochs.reset();
+    begins.steps = 8;
+    Train(begins, world, &checkpoints, "reference", sharded);
+    const Outcome resumed = Train(training, 2, &checkpoints, "reference", sharded);
+    ExpectExact(resumed, 2);
+    ExpectNear(resumed, whole);
+    if (world == 2) {
+      EXPECT_EQ(resumed.parameters, whole.parameters);
+    }
+  }
 }
 
 TEST_P(AutoShardTest, RanksReadAsOnTheReferenceDevice) {
@@ -178,16 +205,59 @@ INSTANTIATE_TEST_SUITE_P(Devices, AutoShardTest,
                            return name;
                          });
 
-TEST_F(AutoShardTest, FewerFilesThanReplicasAreRefused) {
+constexpr char kTooFewFiles[] =
+    "spec.training.dataset.autoShard: found File with 5 training files for 6 replicas, expected at "
+    "least one file for each replica; Data needs no files";
+
+TEST_F(AutoShardTest, ARunDoesNotBeginWithFewerFilesThanReplicas) {
+  LocalRendezvousHub hub(6);
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 6; ++index) {
+    threads.emplace_back([&, index] {
+      Rank rank(TrainingOf(api::AutoShard::kFile), 6, hub, index);
+      const LoopOutcome outcome = rank.RunOnce();
+      EXPECT_EQ(outcome.end, LoopEnd::kFailed) << index;
+      EXPECT_EQ(outcome.reason, absl::InvalidArgumentError(kTooFewFiles)) << index;
+      EXPECT_EQ(rank.loop.state.step, 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Train(TrainingOf(api::AutoShard::kData), 6);
+}
+
+// Those without files read what the others' have left over.
+TEST_F(AutoShardTest, ARunThatHasBegunGoesOnWithMoreReplicasThanFiles) {
+  api::TrainingSpec training = TrainingOf(api::AutoShard::kFile);
+  const Outcome whole = Train(training, 2);
+  for (const int world : {6, 8}) {
+    SCOPED_TRACE(world);
+    const TempDirectory checkpoints;
+    api::TrainingSpec begins = training;
+    begins.epochs.reset();
+    begins.steps = 3;
+    Train(begins, 2, &checkpoints);
+    ::testing::internal::CaptureStderr();
+    const Outcome resumed = Train(training, world, &checkpoints);
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    ExpectExact(resumed, 2);
+    EXPECT_EQ(resumed.state.step, whole.state.step) << "the batch has its size";
+    const std::string text = "there are fewer training files than replicas";
+    ASSERT_NE(log.find(text), std::string::npos) << log;
+    EXPECT_EQ(log.find(text), log.rfind(text)) << "one rank says so: " << log;
+    EXPECT_THAT(log, HasSubstr(fmt::format("\"files\":5,\"replicas\":{}", world)));
+  }
+}
+
+// Known before the file is opened.
+TEST_F(AutoShardTest, AFormatOfOneFileIsRefusedWhateverTheStep) {
   SessionOptions options{
-      .training = TrainingOf(api::AutoShard::kFile), .world = 6, .backend = "reference"};
+      .training = TrainingOf(api::AutoShard::kFile), .world = 2, .backend = "reference"};
+  options.training.dataset.format = api::DatasetFormat::kIdx;
   const absl::Status status = Session::Create(options).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(),
-            "spec.training.dataset.autoShard: found File with 5 training files for 6 replicas, "
-            "expected at least one file for each replica; Data needs no files");
-  options.training.dataset.auto_shard = api::AutoShard::kData;
-  EXPECT_TRUE(Session::Create(options).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("File with 1 training file for 2 replicas"));
+  options.world = 1;
+  EXPECT_TRUE(absl::IsNotFound(Session::Create(options).status()));
 }
 
 TEST_F(AutoShardTest, ACheckpointOfAnotherPolicyIsRefused) {

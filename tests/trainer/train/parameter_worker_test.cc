@@ -245,6 +245,38 @@ TEST_F(ParameterWorkerTest, OneWorkerInStepTrainsOnTheAugmentedSamplesOfARunWith
   EXPECT_EQ(rank->loop.state.sums.correct, mirrored.loop.state.sums.correct);
 }
 
+// Two workers' parts cut pairs of samples, whose partners are in the other's part.
+TEST_F(ParameterWorkerTest, WorkersMixTheSamplesOfARunWithoutServers) {
+  training_.dataset.synthetic->train_examples = 69;
+  training_.dataset.augment = api::AugmentSpec{.random_flip = api::RandomFlip::kHorizontal,
+                                               .mix_up = api::MixUpSpec{.alpha = 0.8}};
+  training_.batch_size.global = 14;
+  LocalRendezvousHub other_hub(1);
+  Rank mirrored(training_, 1, other_hub, 0);
+  EXPECT_TRUE(mirrored.Train());
+  api::TrainingSpec plain = training_;
+  plain.dataset.augment->mix_up.reset();
+  LocalRendezvousHub plain_hub(1);
+  Rank unmixed(plain, 1, plain_hub, 0);
+  EXPECT_TRUE(unmixed.Train());
+  EXPECT_NE(unmixed.Parameters(), mirrored.Parameters());
+  for (const bool sync : {false, true}) {
+    SCOPED_TRACE(sync ? "Sync" : "Async");
+    sync_ = sync;
+    StartServer();
+    const auto one = MakeRank();
+    EXPECT_EQ(Run(*one).end, LoopEnd::kDone);
+    EXPECT_EQ(one->Parameters(), mirrored.Parameters());
+    EXPECT_EQ(one->loop.state.ledger.lost_total() + one->loop.state.ledger.duplicated_total(), 0);
+  }
+  StartServer();
+  Rank two(training_, 2, hub_, 0);  // computes both workers' parts
+  EXPECT_EQ(Run(two).end, LoopEnd::kDone);
+  const std::vector<float> found = two.Parameters(), expected = mirrored.Parameters();
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-4) << i;
+}
+
 // The servers average their values; the leading process evaluates and exports what it pulls.
 TEST_F(ParameterWorkerTest, TheServersAverageTheParametersAsWithoutServers) {
   const TempDirectory out;
