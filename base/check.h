@@ -9,7 +9,9 @@
 
 namespace lockstep {
 
-// Thrown by a failed check. Caught only in main.cc and in the controller's worker loop.
+// Thrown by a failed check. Ends the program in main.cc, except that the operator's reconcile loop
+// and informer give up only the object concerned, and work queued on a device turns it into a
+// DeviceError.
 class CheckFailure : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -20,7 +22,8 @@ class CheckFailure : public std::logic_error {
 
 }  // namespace lockstep
 
-// Names the file without its folders, which differ from clone to clone.
+// Throws CheckFailure unless `condition` holds. The message names the file without its folders,
+// which differ from clone to clone.
 // LOCKSTEP_CHECK(condition, "conv2d: stride is {}, must be positive", stride)
 #define LOCKSTEP_CHECK(condition, ...)                                   \
   do {                                                                   \

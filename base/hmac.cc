@@ -41,7 +41,7 @@ std::string RandomBytes(std::size_t count) {
   std::string bytes(count, '\0');
   LOCKSTEP_CHECK(
       RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) == 1,
-      "OpenSSL has no {} random bytes", count);
+      "OpenSSL made no {} random bytes", count);
   return bytes;
 }
 

@@ -14,6 +14,7 @@
 #include <list>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status.h"
 
 namespace lockstep {
@@ -29,8 +31,9 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr std::size_t kLongestRequest = 8192;
-// Probers send their request at once; a scraper may be slow to read the answer, and whoever posts
-// may wait for a second before it sends the body.
+// Probers send their request at once; a scraper may be slow to read the answer; and a client that
+// posts may wait a second for a 100 Continue, which this server never sends, before it sends the
+// body.
 constexpr Duration kRequestTime = std::chrono::seconds(1), kAnswerTime = std::chrono::seconds(5),
                    kBodyTime = std::chrono::seconds(5);
 // In total, and per peer. Beyond either limit the oldest connection (of the peer) is closed.
@@ -94,7 +97,7 @@ struct Connection {
   std::string peer;
   SteadyTime deadline;
   std::string request;
-  std::size_t head = 0, body = 0;  // bytes of the request's; the head's 0: not complete
+  std::size_t head = 0, body = 0;  // bytes of the request's; head is 0 until it is complete
   std::shared_ptr<const Text> answer = nullptr;  // set while it is being sent
   std::size_t length = 0, sent = 0;              // of the answer
 };
@@ -120,12 +123,12 @@ std::optional<RequestLine> ReadRequestLine(std::string_view request) {
                      std::string(target.substr(std::min(path_end + 1, target.size())))};
 }
 
-// Debian's Abseil has a type of its own.
+// In Debian's Abseil, absl::string_view is not std::string_view.
 absl::string_view AbslView(std::string_view text) {
   return {text.data(), text.size()};
 }
 
-// Returns the value of a header; empty if there is none. `name` is in lower case.
+// Returns the value of the header `name`, in any case; empty if there is none.
 std::string HeaderOf(std::string_view head, std::string_view name) {
   for (std::size_t at = head.find("\r\n"); at != std::string_view::npos;
        at = head.find("\r\n", at + 2)) {
@@ -172,7 +175,9 @@ class PollingServer final : public HttpServer {
         const short events = connection.answer ? POLLOUT : POLLIN;
         fds.push_back({connection.socket.fd(), events, 0});
       }
-      if (::poll(fds.data(), fds.size(), TimeoutMillis()) < 0 && errno != EINTR) return;
+      if (::poll(fds.data(), fds.size(), TimeoutMillis()) < 0 && errno != EINTR) {
+        return LogEnd(errno);
+      }
       std::size_t i = 2;
       for (auto it = connections_.begin(); it != connections_.end(); ++i) {
         const bool over = it->deadline <= Now() || (fds[i].revents != 0 && !Serve(*it));
@@ -180,6 +185,11 @@ class PollingServer final : public HttpServer {
       }
       if (fds[0].revents != 0) AcceptSome();
     }
+  }
+
+  void LogEnd(int error) const {
+    LogError("an HTTP server has ended: it cannot wait for its connections",
+             {{"port", listener_.port}, {"error", std::generic_category().message(error)}});
   }
 
   int TimeoutMillis() const {
@@ -192,12 +202,13 @@ class PollingServer final : public HttpServer {
                     static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
   }
 
-  // Then the kernel refuses what comes.
+  // Returns true if no more connections can wait to be accepted: the kernel then drops new ones.
   bool IsQueueFull() const {
     tcp_info info{};
     socklen_t size = sizeof info;
     if (::getsockopt(listener_.socket.fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-    const auto waiting = info.tcpi_unacked, backlog = info.tcpi_sacked;  // those of a listener
+    const auto waiting = info.tcpi_unacked,
+               backlog = info.tcpi_sacked;  // what these fields hold for a listener
     return waiting > backlog;
   }
 
@@ -278,7 +289,7 @@ class PollingServer final : public HttpServer {
     return true;
   }
 
-  // Answers what has no body, or is refused without it.
+  // Answers the request, unless it is a post whose body has to be read first.
   void AnswerHead(Connection& connection) {
     const std::optional<RequestLine> line = ReadRequestLine(connection.request);
     if (!line) return Refuse(400, "no request\n", connection);
@@ -307,7 +318,8 @@ class PollingServer final : public HttpServer {
     const std::string length = HeaderOf(head, "content-length");
     std::uint64_t bytes = 0;
     if (!absl::SimpleAtoi(length, &bytes)) {
-      return Refuse(411, "found no Content-Length, expected a number of bytes\n", connection);
+      return Refuse(411, "found no usable Content-Length, expected a number of bytes\n",
+                    connection);
     }
     if (bytes > intake_.most_bytes) {
       return Refuse(
@@ -349,7 +361,7 @@ class PollingServer final : public HttpServer {
   const HttpIntake intake_;
   const HttpResponder responder_;
   const Descriptor wake_;
-  std::map<std::string, Page> pages_;  // this and the next: used only by the thread
+  std::map<std::string, Page> pages_;  // this and the next two: used only by the thread
   std::list<Connection> connections_;  // oldest first
   SteadyTime accept_at_{};             // no accepts before
   std::jthread thread_;                // declared last, since it uses the members above

@@ -35,11 +35,14 @@ std::string Describe(IntegerRange range, bool is_exceeded) {
 
 std::string Describe(RealRange range) {
   std::string text = "a number";
-  if (range.min > std::numeric_limits<double>::lowest()) {
+  const bool has_min = range.min > std::numeric_limits<double>::lowest();
+  if (has_min) {
     text += fmt::format("{} {}", range.min_excluded ? " above" : " of at least", range.min);
   }
   if (range.max < std::numeric_limits<double>::max()) {
-    text += fmt::format(" and {} {}", range.max_excluded ? "below" : "at most", range.max);
+    const char* const most = has_min ? "at most" : "of at most";
+    text += fmt::format("{} {} {}", has_min ? " and" : "", range.max_excluded ? "below" : most,
+                        range.max);
   }
   return text;
 }

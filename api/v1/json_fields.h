@@ -73,7 +73,8 @@ class FieldReader : private JsonReader {
   void Field(std::string_view name, T& value, const Bounds&... bounds) {
     if (const Json* json = Find(name)) Read(*json, Child(name), value, bounds...);
   }
-  // Like Field, of a field that the API server wants: FieldWriter writes it even if it is empty.
+  // Like Field, for a field that the API server requires: FieldWriter writes it even if it is
+  // empty. FieldReader does not report its absence.
   template <class T>
   void RequiredField(std::string_view name, T& value) {
     Field(name, value);
@@ -84,7 +85,7 @@ class FieldReader : private JsonReader {
     if (const Json* json = Find(name))
       ReadStruct(*json, Child(name), value, UnknownFields::kIgnore);
   }
-  // A string that must equal `expected`.
+  // Reports a field that is absent or is not the string `expected`.
   void Constant(std::string_view name, std::string_view expected);
   // Reports unknown fields with UnknownFields::kRefuse; otherwise does nothing. Call it after the
   // last field.
@@ -215,13 +216,13 @@ class FieldWriter {
  public:
   template <class T, class... Bounds>
   void Field(std::string_view name, const T& value, const Bounds&...) {
-    if (IsDefault(value) || IsOmitted(value)) return;
+    if (NextIsDefault(value) || IsOmitted(value)) return;
     Json json = Write(value);
     if (!json.is_null()) json_[std::string(name)] = std::move(json);
   }
   template <class T>
   void RequiredField(std::string_view name, const T& value) {
-    (void)IsDefault(value);  // counts the field
+    (void)NextIsDefault(value);  // moves on to the next field
     json_[std::string(name)] = Write(value);
   }
   template <class T>
@@ -243,13 +244,14 @@ class FieldWriter {
   }
 
  private:
-  // `untouched` holds the fields of a default-constructed struct and must outlive the writer.
+  // `untouched` holds the addresses of a default-constructed struct's fields (none with
+  // Defaults::kWrite). Both must outlive the writer.
   FieldWriter(Defaults defaults, const std::vector<const void*>& untouched)
       : defaults_(defaults), untouched_(untouched) {}
 
   // Must be called once per field, in the order of Fields.
   template <class T>
-  bool IsDefault(const T& value) {
+  bool NextIsDefault(const T& value) {
     return defaults_ == Defaults::kOmit && value == *static_cast<const T*>(untouched_[next_++]);
   }
 

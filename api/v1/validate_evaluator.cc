@@ -26,7 +26,7 @@ void ValidateEvaluator(const TrainingJob& job, std::vector<FieldError>& errors) 
   }
   if (!training.evaluation.enabled) {
     errors.push_back({"spec.training.evaluation.enabled",
-                      "found false with an Evaluator, which does nothing else; expected true"});
+                      "found false, expected true with an Evaluator, which only evaluates"});
   }
 }
 

@@ -58,7 +58,7 @@ std::optional<std::string> WhyNeverComplete(const TrainingJobSpec& spec, Role ro
     case Role::kEvaluator:
       break;
   }
-  return std::nullopt;  // rejected otherwise
+  return std::nullopt;  // an Evaluator: ValidateDependency rejects it before
 }
 
 constexpr std::string_view kFrameworks[] = {kTensorFlowContainer, kPyTorchContainer, kJaxContainer};
@@ -72,8 +72,8 @@ bool HasContainerOfFramework(const TrainingJobSpec& spec, Role role) {
   });
 }
 
-// Returns true if the role starts only after another one that trains has ended: it waits for that,
-// or for helpers that do.
+// Returns true if the role starts only after the other role that trains has ended: it waits for
+// that end, or for helpers that wait for it.
 bool StartsAfterEnd(const TrainingJobSpec& spec, Role role) {
   const auto replicas = spec.replica_specs.find(role);
   if (replicas == spec.replica_specs.end()) return false;
@@ -97,8 +97,8 @@ void ValidateDependency(const TrainingJobSpec& spec, const DependencySpec& depen
   }
   if (*dependency.role == Role::kEvaluator) {
     errors.push_back({path + ".role",
-                      "found Evaluator, expected Chief, Worker or PS: the other replicas do "
-                      "without an Evaluator"});
+                      "found Evaluator, expected Chief, Worker or PS: the other replicas "
+                      "do not need an Evaluator"});
     return;
   }
   if (!spec.replica_specs.contains(*dependency.role)) {
@@ -144,8 +144,8 @@ void ValidateWorld(const TrainingJobSpec& spec, Errors& errors) {
     if (!StartsAfterEnd(spec, role)) continue;
     errors.push_back({fmt::format("spec.replicaSpecs.{}.dependsOn", RoleKey(role)),
                       "found Complete of the other role that trains, expected Ready, or no "
-                      "container named tensorflow, pytorch or jax: what such a container is told "
-                      "counts the Chief and the workers together"});
+                      "container named tensorflow, pytorch or jax: the environment of such a "
+                      "container counts the Chief and the workers together"});
   }
 }
 

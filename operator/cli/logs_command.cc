@@ -153,7 +153,7 @@ absl::Status PrintOne(const ClusterAccess& access, const LogsOptions& options,
                             FindLog(*access.client, access.namespace_name, options));
   kube::PodLogOptions log = asked;
   log.container = source.container;
-  if (source.is_init) TellOfInitLog(source.pod.name, source.container);
+  if (source.is_init) ReportInitLog(source.pod.name, source.container);
   LogPrinter printer(stdout);
   const absl::Status read = access.client->ReadPodLog(
       source.pod, log, {}, [&printer](const std::string& text) { printer.Print(text); });

@@ -253,7 +253,7 @@ class Session {
     if (file_.job.spec.training) {
       const api::TrainingSpec& training = *file_.job.spec.training;
       // If the run was interrupted, no reconcile has recorded the final progress.
-      if (auto last = run_.LastWord()) {
+      if (auto last = run_.TerminationProgress()) {
         // With an Evaluator, the leading replica does not know what that has found.
         if (api::HasEvaluator(file_.job.spec) && status_.progress) {
           api::CopyEvaluation(*status_.progress, *last);

@@ -94,12 +94,12 @@ std::string Table(const Jobs& jobs, const std::string& namespace_name, bool wide
                    .width = terminal ? TerminalColumns(out) : 0});
 }
 
-bool AreOver(const Jobs& jobs) {
+bool HaveEnded(const Jobs& jobs) {
   return std::ranges::all_of(
       jobs, [](const api::TrainingJob& job) { return api::IsTerminal(job.status); });
 }
 
-std::set<std::string> UidsOfThoseOver(const Jobs& jobs) {
+std::set<std::string> UidsOfEnded(const Jobs& jobs) {
   std::set<std::string> uids;
   for (const api::TrainingJob& job : jobs) {
     if (api::IsTerminal(job.status)) uids.insert(job.metadata.uid);
@@ -107,7 +107,7 @@ std::set<std::string> UidsOfThoseOver(const Jobs& jobs) {
   return uids;
 }
 
-// Names the jobs that have failed, other than those with these uids.
+// Returns Aborted, naming the jobs that have failed, if there are any whose uid is not in `but`.
 absl::Status NoneFailed(const Jobs& jobs, const std::set<std::string>& but) {
   std::vector<std::string> failed;
   for (const api::TrainingJob& job : jobs) {
@@ -131,7 +131,7 @@ CLI::App* AddStatusCommand(CLI::App& app, StatusOptions& options) {
       ->excludes(job);
   command->add_flag_function(
       "-w,--watch,!--no-watch", [&options](std::int64_t count) { options.watch = count > 0; },
-      "Keep the table up to date until all jobs have ended [if stdout is a terminal]");
+      "Keep the table up to date until all jobs have ended [if text goes to a terminal]");
   AddOutputOption(
       *command, options.output, {"text", "wide", "json", "yaml"},
       "wide: text with more columns; json, yaml: the jobs with their status, with --watch "
@@ -155,9 +155,9 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
   LOCKSTEP_ASSIGN_OR_RETURN(Jobs jobs, ReadJobs(client, space, options.job));
   show(jobs);
   if (!watch) return absl::OkStatus();
-  const std::set<std::string> over_before =
-      options.job.empty() ? UidsOfThoseOver(jobs) : std::set<std::string>();
-  for (FailedLooks failed; !AreOver(jobs);) {
+  const std::set<std::string> ended_before =
+      options.job.empty() ? UidsOfEnded(jobs) : std::set<std::string>();
+  for (FailedLooks failed; !HaveEnded(jobs);) {
     if (!wait()) return absl::OkStatus();
     absl::StatusOr<Jobs> next = ReadJobs(client, space, options.job);
     if (failed.MayPass(next.status())) continue;
@@ -166,7 +166,7 @@ absl::Status ShowStatus(kube::Client& client, const std::string& namespace_name,
     show(jobs);
   }
   screen.End();
-  return NoneFailed(jobs, over_before);
+  return NoneFailed(jobs, ended_before);
 }
 
 ExitCode RunStatus(const StatusOptions& options) {

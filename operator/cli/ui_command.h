@@ -19,7 +19,8 @@ struct UiOptions {
 // Adds the verb to `app` and returns it. Parsing fills `options`, which must outlive it.
 CLI::App* AddUiCommand(CLI::App& app, UiOptions& options);
 
-// Serves the page until a signal ends the program. Returns the exit code if it cannot.
+// Serves the page until a signal ends the program. Returns only if it cannot serve, with the exit
+// code.
 ExitCode RunUi(const UiOptions& options);
 
 }  // namespace lockstep::cli

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -58,6 +60,9 @@ class FailedAccepts {
   std::condition_variable added_;
   std::vector<SteadyTime> times_;
 };
+
+// How often poll has failed because of it. Below 0: poll works.
+std::atomic<int> failed_polls{-1};
 
 std::unique_ptr<HttpServer> StartPages(const std::string& address) {
   const auto well = [] { return HttpAnswer{.body = "well\n"}; };
@@ -317,6 +322,20 @@ TEST(HttpServerTest, WithoutDescriptorsItRestsAndServesWhenThereAreSomeAgain) {
   EXPECT_THAT(caller.ReadAll(), StartsWith("HTTP/1.1 200"));
 }
 
+TEST(HttpServerTest, AServerThatCannotWaitForConnectionsSaysThatItHasEnded) {
+  auto server = StartPages("127.0.0.1:0");
+  const int port = server->port();
+  ::testing::internal::CaptureStderr();
+  failed_polls = 0;
+  const testing::TcpClient caller(port);  // ends a poll that has begun before
+  EXPECT_TRUE(testing::Eventually([] { return failed_polls > 0; }));
+  failed_polls = -1;
+  server.reset();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("an HTTP server has ended"));
+  EXPECT_THAT(log, HasSubstr("\"port\":" + std::to_string(port)));
+}
+
 TEST(HttpServerTest, ARequestWithoutEndIsCutOff) {
   const auto server = StartPages("127.0.0.1:0");
   testing::TcpClient client(server->port());
@@ -361,6 +380,17 @@ TEST(BindAddressTest, WhatIsNoneIsShown) {
 
 }  // namespace
 }  // namespace lockstep
+
+// Replaces the C library's poll() for this program.
+extern "C" __attribute__((visibility("default"))) int poll(pollfd* fds, nfds_t count, int timeout) {
+  if (lockstep::failed_polls >= 0) {
+    ++lockstep::failed_polls;
+    errno = EINVAL;
+    return -1;
+  }
+  const timespec left{.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1'000'000L};
+  return ::ppoll(fds, count, timeout < 0 ? nullptr : &left, nullptr);
+}
 
 // Replaces the C library's accept4() for this program.
 extern "C" __attribute__((visibility("default"))) int accept4(int socket, sockaddr* address,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 namespace lockstep {
@@ -73,6 +74,10 @@ TEST(JsonReaderTest, AFaultSaysWhatWasFoundAndWhatWasExpected) {
   EXPECT_EQ(FaultOf<double>(-1, NotBelow(0)), "x: found -1, expected a number of at least 0");
   EXPECT_EQ(FaultOf<double>(1, RealRange{0, 1, false, true}),
             "x: found 1, expected a number of at least 0 and below 1");
+  const double lowest = std::numeric_limits<double>::lowest();
+  EXPECT_EQ(FaultOf<double>(6, RealRange{lowest, 5}), "x: found 6, expected a number of at most 5");
+  EXPECT_EQ(FaultOf<double>(5, RealRange{lowest, 5, false, true}),
+            "x: found 5, expected a number below 5");
 }
 
 TEST(JsonReaderTest, IntegersHaveARangeAndNoPoint) {

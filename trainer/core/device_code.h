@@ -1,4 +1,4 @@
-// For functions that GPUs run too, with the same bits.
+// LOCKSTEP_ALSO_ON_GPU marks functions that GPUs run too, with the same results bit for bit.
 #pragma once
 
 #ifdef __CUDACC__

@@ -108,7 +108,7 @@ struct Identity {
   int StageOf(int rank) const;
   // Equal for processes that may train together. Covers the protocol version, job uid, attempt,
   // number of pods per role, processes per pod, stages, sharding, and `training` without its
-  // folders, which may differ between pods. Readable, except for the digest of `training`, to show
+  // paths, which may differ between pods. Readable, except for the digest of `training`, to show
   // differences.
   std::string ClusterHash() const;
   // Returns true if the group can get another number of workers while it trains: its processes
@@ -119,7 +119,7 @@ struct Identity {
   // derived from worker 0's address; or an empty one if worker 0's address does not have the
   // operator's form. Nobody connects to these addresses, but they may be resolved.
   Identity WithWorkers(int workers) const;
-  std::uint64_t TrainingDigest() const;  // of `training` without its folders
+  std::uint64_t TrainingDigest() const;  // of `training` without its paths
 };
 
 using GetEnv = std::function<std::optional<std::string>(const std::string&)>;

@@ -13,10 +13,11 @@
 namespace lockstep::train {
 
 struct NamedOp {
-  std::string name;  // the layer's name
+  // The layer's name; "cast", "flatten" or "logits" if no layer asks for the op.
+  std::string name;
   std::unique_ptr<Op> op;
   std::vector<int> inputs;  // the ops whose outputs it reads, all before it, or kSamples
-  // For each input, whether its dx is needed: it depends on parameters.
+  // For each input, whether its dx is needed, which is so if the input depends on parameters.
   std::vector<bool> input_gradients;
   OpFacts facts;
 

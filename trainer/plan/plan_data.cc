@@ -30,7 +30,6 @@ class DescribedDataset final : public Dataset {
   bool InMemory() const override { return facts_.in_memory; }
   absl::StatusOr<std::int32_t> Read(std::int64_t index, std::span<std::uint8_t>) const override {
     LOCKSTEP_CHECK(false, "sample {} of a data set that is only described", index);
-    return absl::InternalError("not reached");
   }
 
  private:
@@ -80,7 +79,8 @@ std::size_t BytesKept(const api::DatasetSpec& spec, const DataFacts& facts, std:
   return BytesKept(spec, facts.shape, facts.element, samples);
 }
 
-// The training samples and those that are held out of them, which are kept, too.
+// The number of all samples, given that of the training samples: those held out for the test set
+// are kept, too.
 double WithHeldOut(const api::DatasetSpec& spec, std::int64_t samples) {
   return static_cast<double>(samples) / (1 - spec.validation_fraction);
 }
@@ -139,7 +139,8 @@ bool WillBeInMemory(const api::DatasetSpec& spec, const DataFacts& facts) {
 
 // Test samples as the job fixes them: like the training samples, but for their number.
 DataFacts DescribedTest(const api::DatasetSpec& spec, DataFacts train) {
-  if (spec.validation_fraction > 0) {  // a part of the same set
+  if (spec.validation_fraction >
+      0) {  // held out of the training set: CountKept counts them with it
     train.samples.reset();
     return train;
   }
@@ -158,19 +159,20 @@ absl::StatusOr<PlannedData> Describe(const api::TrainingSpec& training, const Gi
         api::NameOf(training.dataset.format), shape ? "number of classes" : "shape of a sample",
         shape ? "--classes" : "--sample-shape"));
   }
-  // Beyond this, sums of bytes overflow. No model reads such a sample.
-  constexpr double kMostElements = 2147483647, kMostOfAll = 0x1p58;
+  // Beyond these limits, sums of bytes overflow. No model reads so large a sample.
+  constexpr double kMostElements = 2147483647, kMostElementsOfAll = 0x1p58;
   double elements = 1;
   for (const std::int64_t extent : shape->dims()) elements *= static_cast<double>(extent);
   if (elements > kMostElements) {
     return absl::InvalidArgumentError(fmt::format(
         "--sample-shape: found {:.4g} elements, expected at most {:.0f}", elements, kMostElements));
   }
-  if (given.samples && WithHeldOut(training.dataset, *given.samples) * elements > kMostOfAll) {
+  if (given.samples &&
+      WithHeldOut(training.dataset, *given.samples) * elements > kMostElementsOfAll) {
     return absl::InvalidArgumentError(fmt::format(
         "--samples: found {} samples of {:.0f} elements, expected at most {:.4g} elements in all, "
         "with the samples that are held out",
-        *given.samples, elements, kMostOfAll));
+        *given.samples, elements, kMostElementsOfAll));
   }
   const std::optional<DType> element = ElementOf(training.dataset);
   if (training.dataset.augment) {

@@ -21,7 +21,7 @@
 namespace lockstep::train {
 namespace {
 
-// Sums that exist only in the address space.
+// A gradient buffer that reserves address space but no memory.
 class ReservedBuffer final : public GradientBuffer {
  public:
   explicit ReservedBuffer(std::size_t floats) : floats_(floats) {
@@ -55,8 +55,8 @@ SessionParts PartsOf(const SessionOptions& options, const PlannedData& data) {
       .initializes_model = false};
 }
 
-// Training keeps its batches while the evaluation has some. See BatchGradient for those of a worker
-// that uses parameter servers.
+// The training's batches are kept during an evaluation, which has its own. A worker that uses
+// parameter servers has one batch for training: see BatchGradient.
 std::size_t BytesOfBatches(const Session& session, const Identity& identity) {
   const LoaderOptions reads = session.TrainingReads(/*rank=*/0);
   std::size_t bytes = identity.Traits().has_parameter_servers
@@ -75,8 +75,8 @@ std::size_t BytesOfStaging(Session& session) {
   return largest * sizeof(float);
 }
 
-// What the optimizer of the replica whose share takes most has beyond that of rank 0. Whole tensors
-// do not divide evenly.
+// By how many bytes the largest optimizer of any rank exceeds that of rank 0: shares of whole
+// tensors are not equal.
 absl::StatusOr<std::size_t> BytesBeyondRankZero(Session& session) {
   if (!session.shares_updates()) return 0;
   std::vector<std::size_t> of_shares;
@@ -87,9 +87,9 @@ absl::StatusOr<std::size_t> BytesBeyondRankZero(Session& session) {
   return *std::ranges::max_element(of_shares) - of_shares.front();
 }
 
-// The memory of a replica beside the one that saves, whose memory is given. With CentralStorage,
-// rank 0 makes the parameters and has the optimizer's slots for all; the others read its parameters
-// in place if they can.
+// The memory of a replica that saves no checkpoints, from that of the one that does. With
+// CentralStorage, rank 0 initializes the parameters and has the optimizer's slots for all; the
+// others read its parameters in place if they can.
 absl::StatusOr<ReplicaMemory> OtherOf(ReplicaMemory memory, Session& session,
                                       const Identity& identity) {
   const SessionMemory bytes = session.Memory();
@@ -109,23 +109,23 @@ absl::StatusOr<ReplicaMemory> OtherOf(ReplicaMemory memory, Session& session,
   return memory;
 }
 
-// Leaves the parts that a replica has in the host's memory, although it computes on a GPU. The sums
-// stay, because without NCCL they pass through the host.
+// Keeps only what a replica that computes on a GPU has in the host's memory. The sums stay, because
+// without NCCL they pass through the host.
 void LeaveOnlyTheHosts(ReplicaMemory& memory, const SessionMemory& bytes) {
-  memory.parameters = memory.optimizer = memory.activations = memory.scratch = memory.step = 0;
+  memory.parameters = memory.optimizer = memory.activations = memory.scratch = 0;
   memory.gradients = bytes.sums;
   memory.step = bytes.links;
 }
 
-// What the checkpoint that a run goes on from needs beyond the memory of a step, which is not in
-// use before the first one.
+// What reading the checkpoint that a run resumes from needs beyond the memory of a step, which is
+// free until the first step.
 std::size_t BytesOfRestore(const ReplicaNumbers& numbers) {
   const ReplicaMemory& memory = numbers.memory;
   const std::size_t of_step =
       memory.batches + memory.activations + memory.scratch + memory.staging + memory.step;
   std::size_t read = BytesWhileRead(numbers.model_file, numbers.snapshot);
-  // The model that is trained on is read last, from a file of its own, beside the best one, which
-  // is kept and counted.
+  // A checkpoint with a best model has the model to train on in a file of its own, which is read
+  // last, while all other tensors are held. The best model stays, and is counted as `best`.
   if (memory.best > 0) read = std::max(read, numbers.snapshot + 2 * numbers.model) - memory.best;
   return read - std::min(read, of_step);
 }
@@ -136,6 +136,22 @@ std::size_t BytesOfExport(const std::string& file, std::size_t model) {
   if (file.empty()) return 0;
   const auto format = ModelFormatOf(file);
   return format.ok() && *format == ModelFormat::kOnnx ? 3 * model : model;
+}
+
+// What saving up to `copies` checkpoints at a time, resuming and the export take at most.
+// `numbers` has all else.
+std::size_t BytesOfCheckpoint(const ReplicaNumbers& numbers, const Session& session,
+                              const SessionMemory& bytes, int copies) {
+  const std::size_t best = numbers.memory.best;
+  const std::size_t saved = numbers.snapshot + (best > 0 ? numbers.model : 0);
+  const std::size_t exported =
+      BytesOfExport(session.training().checkpoint.export_to, numbers.model);
+  std::size_t most = std::max({static_cast<std::size_t>(copies) * saved,
+                               copies > 0 ? BytesOfRestore(numbers) : 0, exported});
+  if (session.is_divided() && copies > 0) most += exported;  // see ModelToExport
+  // A later stage hands copies of its own tensors to rank 0, which saves all.
+  if (session.stage().is_first() || most == 0) return most;
+  return bytes.model.parameters + bytes.model.states + (copies > 0 ? bytes.slots + best : 0);
 }
 
 }  // namespace
@@ -171,19 +187,7 @@ absl::StatusOr<MeasuredReplica> MeasureReplica(const SessionOptions& options,
   int copies = CheckpointCopies(session.training(), data, session.plan());
   // A job of parameter servers saves each new best model at once, beside its other checkpoints.
   if (keeps_best && identity.Traits().has_parameter_servers) copies = 2;
-  const std::size_t saved = measured.snapshot + (keeps_best ? measured.model : 0);
-  measured.memory.checkpoint =
-      std::max({static_cast<std::size_t>(copies) * saved, copies > 0 ? BytesOfRestore(measured) : 0,
-                BytesOfExport(session.training().checkpoint.export_to, measured.model)});
-  const std::string& export_to = session.training().checkpoint.export_to;
-  if (session.is_divided() && copies > 0 && !export_to.empty()) {
-    measured.memory.checkpoint += BytesOfExport(export_to, measured.model);  // see ModelToExport
-  }
-  // A later stage hands copies of its own tensors to rank 0, which saves all.
-  if (!session.stage().is_first() && measured.memory.checkpoint > 0) {
-    measured.memory.checkpoint = bytes.model.parameters + bytes.model.states +
-                                 (copies > 0 ? bytes.slots + measured.memory.best : 0);
-  }
+  measured.memory.checkpoint = BytesOfCheckpoint(measured, session, bytes, copies);
   if (identity.Traits().has_parameter_servers) {
     measured.memory.servers =
         ShardGroup::SharedBytes(ShardOptions(ParameterClientOptionsFor(identity), session));
@@ -221,7 +225,7 @@ absl::StatusOr<ReplicaMemory> MeasureEvaluator(const SessionOptions& options,
           BytesWhileRead(trained.model_file, keeps_best ? trained.snapshot : trained.model_file)};
 }
 
-// While one is being written, the next may be made.
+// While one copy is being written, the next may be made.
 int CheckpointCopies(const api::TrainingSpec& training, const PlannedData& data,
                      const StepPlan& plan) {
   if (training.checkpoint.directory.empty()) return 0;

@@ -1,5 +1,5 @@
-// Ends what a generation's group does, or still forms, when the generation ends or the process is
-// asked to stop.
+// Ends the communication of a generation's group, or the forming of that group, when the generation
+// ends or the process is asked to stop.
 #pragma once
 
 #include <cstdint>

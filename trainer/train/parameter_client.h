@@ -75,7 +75,8 @@ class ParameterClient {
   absl::Status Check(std::uint64_t fence);
   // The same, but asks only those that can be reached within a second.
   void CheckConnected(std::uint64_t fence);
-  // Whether a server said at the last Pull or check that it was asked to stop.
+  // Whether a server said that it was asked to stop, at the last check or Pull. A pull without the
+  // slots need not tell: see Pulled.stopping.
   bool IsServerStopping() const { return shards_.IsStopping(); }
   // Lets servers that were asked to stop end: what was last pulled has been saved, or cannot be. A
   // server that the message does not reach stays until it is killed. Returns true if a server may

@@ -15,7 +15,8 @@
 namespace lockstep::train {
 namespace {
 
-// Limits the names of a stage's tensors, so that no length makes rank 0 ask for all its memory.
+// The most bytes of the names of a stage's tensors: a wrong length must not make rank 0 allocate
+// all of its memory.
 constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20U;
 
 std::span<std::byte> BytesOf(auto& value) {
@@ -76,7 +77,7 @@ std::map<std::string, Tensor*> ByName(auto& tensors) {
   return by_name;
 }
 
-// Rank 0's side for one stage. What it sends has to be in memory that may be written.
+// Rank 0's side for one stage.
 absl::Status GiveTo(int stage, const std::map<std::string, const NamedTensor*>& given,
                     StageGroups& groups) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Names names, TakeNames(stage, groups));
@@ -88,13 +89,14 @@ absl::Status GiveTo(int stage, const std::map<std::string, const NamedTensor*>& 
   for (const std::string& name : names) {
     const auto tensor = given.find(name);
     if (tensor == given.end()) continue;
-    std::vector<float> data = tensor->second->data;
+    std::vector<float> data = tensor->second->data;  // a copy: FromRankZero takes writable memory
     LOCKSTEP_RETURN_IF_ERROR(groups.FromRankZero(stage, BytesOf(data)));
   }
   return absl::OkStatus();
 }
 
-absl::Status TakeFrom(Session& session, StageGroups& groups, std::vector<NamedTensor>* best) {
+absl::Status TakeFromRankZero(Session& session, StageGroups& groups,
+                              std::vector<NamedTensor>* best) {
   const int stage = groups.place().stage;
   StateNames own = OwnNames(session);
   if (best != nullptr) own.best = own.model;
@@ -122,7 +124,7 @@ absl::Status TakeFrom(Session& session, StageGroups& groups, std::vector<NamedTe
   return absl::OkStatus();
 }
 
-// What this stage has of what rank 0 needs.
+// Returns copies of those tensors of this stage that rank 0 needs.
 StateTensors CopyOwn(Gathers needs, Session& session, std::vector<NamedTensor> best) {
   if (needs != Gathers::kAll && !best.empty()) return {.model = std::move(best), .optimizer = {}};
   if (needs != Gathers::kAll) return {.model = CopyModel(session), .optimizer = {}};
@@ -145,8 +147,8 @@ absl::Status SendTensors(Gathers needs, Session& session, StageGroups& groups,
 }
 
 // Fills the tensors of `stage` in `whole`.
-absl::Status TakeOf(int stage, const std::map<std::string, NamedTensor*>& whole,
-                    StageGroups& groups) {
+absl::Status TakeFromStage(int stage, const std::map<std::string, NamedTensor*>& whole,
+                           StageGroups& groups) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Names names, TakeNames(stage, groups));
   for (const std::string& name : names) {
     const auto tensor = whole.find(name);
@@ -164,7 +166,7 @@ absl::Status TakeOf(int stage, const std::map<std::string, NamedTensor*>& whole,
 // All tensors, of which only those of this stage have data.
 StateTensors WholeWithOwn(Gathers needs, Session& session, std::vector<NamedTensor> best) {
   StateNames names = WholeNames(session);
-  if (needs != Gathers::kAll) {  // averages come in the place of their parameters
+  if (needs != Gathers::kAll) {  // CopyModel gives the averages under their parameters' names
     std::erase_if(names.model, [](const TensorName& tensor) { return IsAverage(tensor.name); });
   }
   StateTensors own = CopyOwn(needs, session, std::move(best)), whole;
@@ -211,7 +213,7 @@ absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroup
                          std::vector<NamedTensor>* best) {
   const StagePlace& place = groups.place();
   if (place.pipeline != 0) return absl::OkStatus();
-  if (!place.is_first()) return TakeFrom(session, groups, best);
+  if (!place.is_first()) return TakeFromRankZero(session, groups, best);
   const std::map<std::string, const NamedTensor*> by_name = ByName<const NamedTensor>(given);
   for (int stage = 1; stage < place.stages; ++stage) {
     LOCKSTEP_RETURN_IF_ERROR(GiveTo(stage, by_name, groups));
@@ -237,7 +239,7 @@ absl::StatusOr<StateTensors> GatherTensors(Gathers needs, Session& session, Stag
   StateTensors whole = WholeWithOwn(needs, session, std::move(best));
   const std::map<std::string, NamedTensor*> by_name = ByName<NamedTensor>(whole);
   for (int stage = 1; stage < place.stages; ++stage) {
-    LOCKSTEP_RETURN_IF_ERROR(TakeOf(stage, by_name, groups));
+    LOCKSTEP_RETURN_IF_ERROR(TakeFromStage(stage, by_name, groups));
   }
   return whole;
 }

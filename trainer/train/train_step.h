@@ -17,8 +17,9 @@
 
 namespace lockstep::train {
 
-// What a rank adds to StepTotals::stop_requests if its pod was asked to stop, and if the group is
-// to have another number of workers. Less than 2^24 of the latter are less than one of the former.
+// What a rank adds to StepTotals::stop_requests: kStopRequest if its pod was asked to stop,
+// kResizeRequest if the group is to have another number of workers. Fewer than 2^24 resize requests
+// add up to less than one stop request.
 inline constexpr float kStopRequest = 1, kResizeRequest = 0x1p-24f;
 
 // Sums over all ranks of one step.
@@ -28,7 +29,7 @@ struct StepTotals {
   double gradient_norm = 0;  // of the mean gradient, before it is clipped
   // For the next step; absent unless the session adapts it.
   std::optional<LossScale> loss_scale;
-  std::uint64_t hash = 0;
+  std::uint64_t hash = 0;  // the sum of the samples' hashes, for the ledger
   // The loss or a gradient is not finite, so that nothing was updated; loss and correct are 0.
   bool skipped = false;
 };
@@ -41,16 +42,18 @@ struct StepOptions {
   std::function<void(api::StepPart)> entered = [](api::StepPart) {};
 };
 
-// What every kind of step begins with: the next batch of the loader, which must be that of the
-// step; and the settings of the step, and what this rank adds to its totals. `batch`: null if
-// another rank counts its samples.
+// Every kind of step begins with these two.
+// Returns the next batch of the loader, which must be that of options.step. Errors: those of
+// Loader::Next.
 absl::StatusOr<const Batch*> NextBatch(Loader& loader, const StepOptions& options,
                                        PhaseClock& phases);
+// Begins the session's step, with its settings and what this rank adds to its totals. `batch`: null
+// if another rank counts its samples.
 void BeginSessionStep(Session& session, const Batch* batch, const StepOptions& options);
 
-// Queues one step on the session's device: its update of the parameters and states, if the sums
-// over ranks are there and finite. With a host device the step is done on return. Returns kFailed,
-// with nothing queued, if a sample cannot be read.
+// Queues one step on the session's device, with the update of the parameters and states, which is
+// made only if the sums over ranks are there and finite. With a host device the step is done on
+// return. Returns nullopt; or kFailed, with nothing queued, if a sample cannot be read.
 // Requires: the model is not cut into stages; for that see stage_step.h.
 std::optional<LoopOutcome> BeginStep(Session& session, Strategy& strategy, Loader& loader,
                                      const StepOptions& options, PhaseClock& phases);

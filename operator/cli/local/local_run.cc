@@ -165,11 +165,10 @@ absl::StatusOr<std::unique_ptr<LocalRun>> LocalRun::Start(const JobFile& file,
   // A pod that fails for this is started again until the job's budget is spent.
   LOCKSTEP_RETURN_IF_ERROR(
       InFile(file.source, local::CheckStarts(pods, kubelet.volumes, kubelet.host, run->client_)));
-  const Object* main = pods.empty() ? nullptr : controller::FindMainContainer(pods.front());
-  if (main != nullptr) {
-    run->leading_ = kube::KeyOf(pods.front());
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto locations,
-                              local::LocateVolumes(pods.front(), kubelet.volumes));
+  const Object& leading = controller::LeadingPod(pods);
+  if (const Object* main = controller::FindMainContainer(leading)) {
+    run->leading_ = kube::KeyOf(leading);
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto locations, local::LocateVolumes(leading, kubelet.volumes));
     LOCKSTEP_ASSIGN_OR_RETURN(run->leading_paths_, local::MapMounts(*main, locations));
   }
   run->Watch(controller::kTrainingJobKind, job.metadata.namespace_name);
@@ -237,7 +236,7 @@ void LocalRun::Kill() {
   kubelet_.KillAll();
 }
 
-std::optional<api::Progress> LocalRun::LastWord() {
+std::optional<api::Progress> LocalRun::TerminationProgress() {
   if (!leading_) return std::nullopt;
   const absl::StatusOr<Object> pod = client_.Get(kube::kPodKind, *leading_);
   if (!pod.ok()) return std::nullopt;

@@ -27,9 +27,9 @@ struct LocalRunOptions {
 
 class LocalRun {
  public:
-  // Starts the job. InvalidArgument if a pod of the job cannot run on one machine, or lacks what
-  // the file should have, such as a Secret; nothing has been started then. `inbox` and `clock` must
-  // outlive the run.
+  // Starts the job. InvalidArgument if a pod of the job cannot run on one machine, or needs an
+  // object that the file does not have, such as a Secret; nothing has been started then. `inbox`
+  // and `clock` must outlive the run.
   static absl::StatusOr<std::unique_ptr<LocalRun>> Start(const JobFile& file,
                                                          const LocalRunOptions& options,
                                                          Inbox& inbox, const Clock& clock);
@@ -52,12 +52,14 @@ class LocalRun {
   std::optional<progress::GroupState> State(const std::string& job_uid) {
     return poller_.State(job_uid);
   }
-  // Returns what the run knows of its job, as a cluster would: `job` and `pods` without what they
-  // run and with which variables, `events`. Of what cannot be read there is nothing.
+  // Returns {"job", "pods", "events"} as a cluster would show them, without what may be secret: the
+  // job has no annotations, and its containers have no commands, arguments, variables, hooks and
+  // probes; a pod's spec has only the names of its node and containers. What cannot be read is null
+  // (the job) or an empty list.
   kube::Object Objects(const kube::Key& job);
   // Returns the progress in the leading pod's termination message; nullopt if it is running or has
   // left none.
-  std::optional<api::Progress> LastWord();
+  std::optional<api::Progress> TerminationProgress();
   // Returns what the programs of the job have reported last, also after Stop; nullopt: nothing.
   std::optional<api::Progress> LastReport(const std::string& job_uid);
 

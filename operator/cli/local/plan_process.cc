@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "api/v1/names.h"
-#include "base/check.h"
 #include "base/descriptor.h"
 #include "base/launch.h"
 #include "base/printable.h"
@@ -34,16 +33,6 @@ namespace {
 
 using kube::Object;
 using Json = nlohmann::ordered_json;
-
-// The leading pod is the first that trains: the chief comes before the workers.
-const Object& LeadingPod(const std::vector<Object>& pods) {
-  const auto leading = std::ranges::find_if(pods, [](const Object& pod) {
-    const std::string role = kube::Label(pod, api::kLabelRole);
-    return role == api::RoleName(api::Role::kChief) || role == api::RoleName(api::Role::kWorker);
-  });
-  LOCKSTEP_CHECK(leading != pods.end(), "plan: none of {} pods trains", pods.size());
-  return *leading;
-}
 
 // The threads of a replica: the cores of the pod's limit on a cluster, for which a limit of memory
 // stands; else those that `run` would give to the pod.
@@ -156,7 +145,7 @@ absl::StatusOr<Json> AskForPlan(const PlanRequest& request) {
   const local::VolumeOptions volumes{request.work_dir, host.current_dir, request.volumes,
                                      local::ClaimsOf(pods)};
   LOCKSTEP_RETURN_IF_ERROR(local::CheckPods(pods, volumes));
-  const Object& pod = LeadingPod(pods);
+  const Object& pod = controller::LeadingPod(pods);
   LOCKSTEP_ASSIGN_OR_RETURN(const local::PathMap paths, PathsOf(pod, volumes));
   LaunchSpec spec{
       .argv = {kTrainer, "plan"}, .env = EnvironmentOf(pod, paths, host), .dies_with_thread = true};

@@ -1,4 +1,4 @@
-// Asks `lockstep-trainer plan` about a job. So this program needs nothing of the trainer, and the
+// Asks `lockstep-trainer plan` about a job: this program then links no code of the trainer, and the
 // plan is the work of the code that would run the job.
 #pragma once
 
@@ -19,11 +19,12 @@ struct PlanRequest {
   std::vector<std::string> arguments;          // more of the trainer's
 };
 
-// Returns the trainer's object; docs/cli.md describes it. The trainer is this machine's, in this
-// program's environment. Of the leading pod's environment it gets only what says which job and
-// which replica this is, with the paths of its volumes on this machine. InvalidArgument: as of
-// CheckPods, or the trainer refuses the job, its data or an argument; says why. Unavailable:
-// lockstep-trainer cannot be started. Internal: it has ended without a plan.
+// Returns the JSON object that the trainer prints; docs/cli.md describes it. The trainer is this
+// machine's. It gets this program's environment without TF_CONFIG and LOCKSTEP_*, and of the
+// leading pod's environment only what describes the job and this replica, with the paths in volumes
+// replaced by those on this machine. InvalidArgument: as for CheckPods, or the trainer refuses the
+// job, its data or an argument; says why. Unavailable: lockstep-trainer cannot be started.
+// Internal: it has ended without a plan.
 absl::StatusOr<nlohmann::ordered_json> AskForPlan(const PlanRequest& request);
 
 }  // namespace lockstep::cli

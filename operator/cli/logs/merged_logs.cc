@@ -68,7 +68,7 @@ class LogCollector {
   };
 
   std::string ContainerOf(const Object& pod) const;
-  void TellOfNone(const Object& pod) const;
+  void ReportNoLog(const Object& pod) const;
   void Begin(const Object& pod, const std::string& container);
   std::unique_ptr<FollowedLog> MakeLog(const Object& pod, const std::string& container,
                                        int restarts, Reading& reading);
@@ -82,7 +82,7 @@ class LogCollector {
   LogMerge& merge_;
   bool looked_ = false;
   std::string uid_, state_;
-  std::mutex mutex_;  // of what follows, except each `log`
+  std::mutex mutex_;  // guards what follows, except each `log`
   std::map<std::pair<std::string, std::string>, Reading> readings_;  // by the pod's uid, container
   std::vector<std::string> names_;                                   // by source
   absl::Status failure_;
@@ -107,7 +107,7 @@ absl::StatusOr<bool> LogCollector::Look() {
     if (HasLog(pod, container, options_.log.previous)) {
       Begin(pod, container);
     } else if (!looked_ && (options_.index || !options_.log.follow)) {
-      TellOfNone(pod);
+      ReportNoLog(pod);
     }
   }
   looked_ = true;
@@ -118,7 +118,7 @@ std::string LogCollector::ContainerOf(const Object& pod) const {
   return options_.log.container.empty() ? ContainerToBlame(pod) : options_.log.container;
 }
 
-void LogCollector::TellOfNone(const Object& pod) const {
+void LogCollector::ReportNoLog(const Object& pod) const {
   const char* which = options_.log.previous ? " from before a restart"
                       : options_.log.follow ? " yet"
                                             : "";
@@ -134,7 +134,7 @@ void LogCollector::Begin(const Object& pod, const std::string& container) {
   if (!reading.log) {
     reading.log = MakeLog(pod, container, restarts, reading);
     if (options_.log.container.empty() && container == InitContainerToBlame(pod)) {
-      TellOfInitLog(ReplicaName(pod), container);
+      ReportInitLog(ReplicaName(pod), container);
     }
   }
   reading.source = merge_.AddSource();
@@ -151,7 +151,7 @@ void LogCollector::Begin(const Object& pod, const std::string& container) {
 std::unique_ptr<FollowedLog> LogCollector::MakeLog(const Object& pod, const std::string& container,
                                                    int restarts, Reading& reading) {
   kube::PodLogOptions log = options_.log;
-  if (looked_) {  // this log has begun since
+  if (looked_) {  // there was no such log at the first look, so all of it is read
     log.tail_lines.reset();
     log.since.reset();
   }
@@ -249,8 +249,9 @@ absl::Status FindLogs(LogCollector& collector, const kube::Key& job,
   return goes_on ? LookUntilTheEnd(collector, options.poll_period) : absl::OkStatus();
 }
 
-// Programs redraw a line by a carriage return: each redraw gets a line of its own. Without a prefix
-// it could pass for another replica's. A line that is whole has at least one.
+// Returns the pieces of a line between its carriage returns, by which programs redraw it. Each is
+// printed as a line with a prefix; without one it could pass for another replica's. A line that is
+// whole gives at least one piece, even if it is empty.
 std::vector<std::string> RedrawsOf(const LogMerge::Line& line) {
   std::vector<std::string> redraws = absl::StrSplit(line.text, '\r', absl::SkipEmpty());
   if (redraws.empty() && line.ends && !line.continues) redraws.emplace_back();
@@ -278,7 +279,7 @@ void PrintLines(LogMerge& merge, LogCollector& collector, const MergedLogsOption
 
 }  // namespace
 
-void TellOfInitLog(const std::string& whose, const std::string& container) {
+void ReportInitLog(const std::string& whose, const std::string& container) {
   fmt::print(stderr,
              "lockstep: {}: the main container has not started; this is the log of the init "
              "container {}, which has failed\n",

@@ -27,7 +27,7 @@ struct MergedLogsOptions {
 
 // Says on stderr that the log of an init container, which keeps the main one from starting, stands
 // for the log of the pod or replica `whose`.
-void TellOfInitLog(const std::string& whose, const std::string& container);
+void ReportInitLog(const std::string& whose, const std::string& container);
 
 // Prints each line once, as "<replica> | <line>" to `out`, in the order of the lines' times; a line
 // that its program has redrawn, by carriage returns, as one line for each redraw;

@@ -43,7 +43,7 @@ void ResumedLog::PassPiece() {
   const std::string piece = std::exchange(piece_, {});
   const bool is_last = piece.ends_with('\n');
   if (bytes_ == 0) BeginLine(piece);
-  // The end of a line that was cut off has not been passed on yet.
+  // The line feed of a line that was cut off has not been passed on yet.
   const std::size_t most_old = piece.size() - (is_last && old_ != kWholeLine ? 1 : 0);
   const std::size_t old = old_ > bytes_ ? std::min(old_ - bytes_, most_old) : 0;
   bytes_ = is_last ? 0 : bytes_ + piece.size();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,16 @@ namespace {
 
 constexpr int kBarCells = 20;
 
+std::string PercentOf(const std::optional<double>& ratio) {
+  return ratio ? fmt::format("{:.2f}%", *ratio * 100) : std::string("-");
+}
+
+// Returns the percentage without its fraction, so that only what is done has 100. A double may be a
+// little less than a percentage: 0.29 * 100 is 28.999999999999996.
+double WholePercent(double fraction) {
+  return std::floor(fraction * 100 + 1e-9);
+}
+
 std::string StepsOf(const api::TrainingJobStatus& status) {
   if (!status.progress) return "-";
   const api::Progress& progress = *status.progress;
@@ -32,7 +43,7 @@ std::string FractionOf(const api::TrainingJobStatus& status, bool bars) {
   const double fraction = static_cast<double>(status.progress->step) /
                           static_cast<double>(status.progress->total_steps);
   if (bars) return ProgressBar(fraction, kBarCells);
-  return fmt::format("{:.0f}%", std::clamp(fraction, 0.0, 1.0) * 100);
+  return fmt::format("{:.0f}%", WholePercent(std::clamp(fraction, 0.0, 1.0)));
 }
 
 std::string LossOf(const api::TrainingJobStatus& status) {
@@ -66,13 +77,10 @@ std::string TestMetricsOf(const api::Progress& progress) {
 
 void AddWideCells(const api::TrainingJobStatus& status, TextRow& row) {
   const api::Progress progress = status.progress.value_or(api::Progress());
-  const auto percent = [](const std::optional<double>& ratio) {
-    return ratio ? fmt::format("{:.2f}%", *ratio * 100) : std::string("-");
-  };
   row.push_back(status.progress ? fmt::format("{:.2f}", progress.epoch) : "-");
-  row.push_back(percent(progress.accuracy));
-  row.push_back(percent(progress.test_accuracy));
-  row.push_back(percent(progress.goodput));
+  row.push_back(PercentOf(progress.accuracy));
+  row.push_back(PercentOf(progress.test_accuracy));
+  row.push_back(PercentOf(progress.goodput));
   row.push_back(
       progress.last_checkpoint_step < 0 ? "-" : fmt::format("{}", progress.last_checkpoint_step));
   row.push_back(TestMetricsOf(progress));
@@ -96,7 +104,8 @@ TextRow RowOf(const api::TrainingJob& job, Time now, const TableStyle& style) {
   return row;
 }
 
-// By test accuracy, else by loss; null if there is nothing to compare.
+// The variant with the best test accuracy, else the lowest training loss. Null if each has diverged
+// or has neither.
 const api::VariantResult* BestOf(const std::vector<api::VariantResult>& variants) {
   const api::VariantResult* best = nullptr;
   const auto is_better = [](const api::VariantResult& a, const api::VariantResult& b) {
@@ -142,7 +151,7 @@ std::string ProgressBar(double fraction, int cells) {
   const auto full = static_cast<std::size_t>(std::floor(fraction * cells));
   return fmt::format("[{}{}] {:>3.0f}%", std::string(full, '#'),
                      std::string(static_cast<std::size_t>(cells) - full, '-'),
-                     std::floor(fraction * 100));
+                     WholePercent(fraction));
 }
 
 std::string FormatAge(Duration age) {
@@ -171,8 +180,8 @@ std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const 
 
 std::string VariantTable(const std::vector<api::VariantResult>& variants) {
   if (variants.empty()) return "";
-  const auto shown = [](const std::optional<double>& value, double scale, const char* unit) {
-    return value ? fmt::format("{:.4g}{}", *value * scale, unit) : std::string("-");
+  const auto shown = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.4g}", *value) : std::string("-");
   };
   const api::VariantResult* best = BestOf(variants);
   const std::set<api::TestMetric> named = NamedBy(variants);
@@ -186,13 +195,13 @@ std::string VariantTable(const std::vector<api::VariantResult>& variants) {
     TextRow row = {variant.name,
                    variant.diverged ? "diverged" : "done",
                    fmt::format("{}", variant.step),
-                   shown(variant.loss, 1, ""),
-                   shown(variant.accuracy, 100, " %"),
-                   shown(variant.test_loss, 1, ""),
-                   shown(variant.test_accuracy, 100, " %")};
+                   shown(variant.loss),
+                   PercentOf(variant.accuracy),
+                   shown(variant.test_loss),
+                   PercentOf(variant.test_accuracy)};
     for (const api::TestMetric metric : named) {
       const auto found = variant.test_metrics.find(metric);
-      row.push_back(found == variant.test_metrics.end() ? "-" : shown(found->second, 1, ""));
+      row.push_back(found == variant.test_metrics.end() ? "-" : shown(found->second));
     }
     row.push_back(&variant == best ? "best" : "");
     rows.push_back(std::move(row));

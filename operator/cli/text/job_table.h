@@ -19,7 +19,8 @@ struct TableStyle {
 // left, restarts, age. Unknown values are "-". Ends with a newline.
 std::string JobTable(const std::vector<api::TrainingJob>& jobs, Time now, const TableStyle& style);
 
-// Returns what a job's row has no room for: true conditions, the last failure, the checkpoint.
+// Returns what a job's row has no room for: true conditions, why a pending job does not run, the
+// last checkpoint, the last failure, the variants.
 std::string JobDetails(const api::TrainingJob& job);
 
 // Returns a header and a line for each variant of an Independent job that has ended: name, how it

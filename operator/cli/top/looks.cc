@@ -19,16 +19,17 @@ namespace {
 
 using SeenJobs = std::vector<SeenJob>;
 
-// A job's pods have at least so long, however many jobs there are: an answer through the API server
-// of a distant cluster takes some tenths of a second.
-constexpr Duration kLeastOfJob = std::chrono::seconds(1);
+// The least time to read one job's pods, however many jobs there are: an answer through the API
+// server of a distant cluster takes some tenths of a second.
+constexpr Duration kLeastTimeOfJob = std::chrono::seconds(1);
 
 void SetRead(PodsRead read, SeenJob& seen) {
   seen.ranks = std::move(read.ranks);
   seen.top.unread = std::move(read.unread);
 }
 
-// Takes from `left` the time in which the job's pods were read, which is at most `most`.
+// Subtracts from `left` the time that reading the job's pods took. They are read for at most
+// `most`.
 absl::StatusOr<SeenJob> SeeJob(kube::RestClient& client, const api::TrainingJob& job, Duration most,
                                Duration& left) {
   std::vector<kube::Object> pods;
@@ -70,7 +71,7 @@ absl::StatusOr<SeenJobs> LookAtCluster(kube::RestClient& client, const std::stri
   Duration left = most;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     // Silent pods of one job must leave time for the others.
-    const Duration part = std::max(left / static_cast<int>(jobs.size() - i), kLeastOfJob);
+    const Duration part = std::max(left / static_cast<int>(jobs.size() - i), kLeastTimeOfJob);
     LOCKSTEP_ASSIGN_OR_RETURN(SeenJob next, SeeJob(client, jobs[i], part, left));
     seen.push_back(std::move(next));
   }

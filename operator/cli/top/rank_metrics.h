@@ -44,9 +44,9 @@ struct RankMetrics {
   double examples_per_second = 0;
 };
 
-// Returns the ranks in `text`, a pod's metrics in Prometheus' text format, by their numbers. The
-// owner of the pod decides what it serves: lines that are not understood are passed over, and of
-// more than `most` ranks the others.
+// Returns the ranks in `text`, a pod's metrics in Prometheus' text format, sorted by rank. The
+// owner of the pod decides what it serves: lines that are not understood are skipped, as are ranks
+// after the first `most` of the text.
 std::vector<RankMetrics> ParseRankMetrics(std::string_view text, std::size_t most);
 
 }  // namespace lockstep::cli

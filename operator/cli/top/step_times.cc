@@ -11,11 +11,13 @@
 namespace lockstep::cli {
 namespace {
 
+// A straggler's work per step exceeds the median by more than this fraction.
 constexpr double kSlow = 0.2;
-// Not communication, in which it waits for others.
+// Without communication, in which a rank waits for others.
 constexpr std::array<ReportedPhase, 4> kWork = {kInput, kCompute, kOptimizer, kCheckpoint};
 
-// The counters of a new pod, or of a new process in it, begin at 0 again.
+// The counters of a new pod, or of a new process in it, begin at 0 again. Then `seconds` and
+// `steps` stay 0.
 RankTimes TimesOf(const RankMetrics* before, const RankMetrics& after) {
   RankTimes times;
   times.rank = after.rank;

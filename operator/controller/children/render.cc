@@ -1,5 +1,6 @@
 #include "operator/controller/children/render.h"
 
+#include "base/check.h"
 #include "operator/controller/children/build_pod.h"
 #include "operator/controller/children/build_service.h"
 #include "operator/controller/children/gang.h"
@@ -24,6 +25,11 @@ std::vector<kube::Object> FirstPods(const api::TrainingJob& job, const Addresses
     if (replica.index == 0) pods.push_back(BuildPod(cluster, {}, replica, job.status.attempt));
   }
   return pods;
+}
+
+const kube::Object& LeadingPod(const std::vector<kube::Object>& first_pods) {
+  LOCKSTEP_CHECK(!first_pods.empty(), "leading pod: found no pods, expected one that trains");
+  return first_pods.front();
 }
 
 }  // namespace lockstep::controller

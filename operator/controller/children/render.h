@@ -21,5 +21,8 @@ void RenderObjects(const api::TrainingJob& job, const Addresses& addresses,
 // Returns of each role that has replicas the first Pod, in the same order. The others of a role
 // differ from it in their names and environment only. Requires: as above.
 std::vector<kube::Object> FirstPods(const api::TrainingJob& job, const Addresses& addresses);
+// Returns the leading pod out of those that FirstPods has returned: the first, because the chief
+// comes before the workers.
+const kube::Object& LeadingPod(const std::vector<kube::Object>& first_pods);
 
 }  // namespace lockstep::controller

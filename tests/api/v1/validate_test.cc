@@ -98,8 +98,8 @@ TEST(ValidateTest, ARoleWaitsForOthersThatTheJobHas) {
   EXPECT_EQ(Faults(Job("j").Workers(1).Evaluator().DependsOn(Role::kWorker, Role::kEvaluator,
                                                              DependencyStatus::kReady)),
             first +
-                ".role: found Evaluator, expected Chief, Worker or PS: the other replicas do "
-                "without an Evaluator");
+                ".role: found Evaluator, expected Chief, Worker or PS: the other replicas do not "
+                "need an Evaluator");
   EXPECT_EQ(Faults(Job("j").Workers(1).With([](TrainingJob& job) {
               job.spec.replica_specs.at(Role::kWorker).depends_on.emplace_back();
             })),
@@ -161,8 +161,8 @@ TEST(ValidateTest, ANewJobsFrameworkIsToldOfNobodyWhoIsNeverThere) {
   const auto fault = [](const std::string& role) {
     return "spec.replicaSpecs." + role +
            ".dependsOn: found Complete of the other role that trains, expected Ready, or no "
-           "container named tensorflow, pytorch or jax: what such a container is told counts the "
-           "Chief and the workers together";
+           "container named tensorflow, pytorch or jax: the environment of such a container counts "
+           "the Chief and the workers together";
   };
   const auto job = [](const char* chief, const char* worker) {
     return Job("j")
@@ -1053,8 +1053,8 @@ TEST(ValidateTest, AnEvaluatorNeedsCheckpointsAndATestSet) {
             "Evaluator, the replicas that train do not evaluate");
   EXPECT_EQ(with([](TrainingSpec& t) { t.early_stopping.emplace(); }, 0), "");
   EXPECT_EQ(with([](TrainingSpec& t) { t.evaluation.enabled = false; }),
-            "spec.training.evaluation.enabled: found false with an Evaluator, which does nothing "
-            "else; expected true");
+            "spec.training.evaluation.enabled: found false, expected true with an Evaluator, which "
+            "only evaluates");
   EXPECT_EQ(with([](TrainingSpec& t) { t.checkpoint.keep_best = BestMetric::kAccuracy; }, 0),
             "spec.training.checkpoint.keepBest: found without an Evaluator, expected one in "
             "spec.replicaSpecs: only an Evaluator keeps the best checkpoint");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -31,7 +30,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Those of these names, in all lists.
+// The cases with these names, out of all three lists. Expects each to be there.
 std::vector<OpCase> CasesNamed(const std::vector<std::string>& names) {
   std::vector<OpCase> found;
   for (const OpCase& op_case : Together({SmallCases(), CoreCnnCases(), ResNetCases()})) {
@@ -163,7 +162,7 @@ TEST(GpuCheckTest, FindsTheSimulatedDevicesRecordedStepsRight) {
 TEST(GpuCheckTest, FindsADeviceThatRefusesToRecordSteps) {
   const auto groups = CheckRecordedSteps(
       [](api::Precision precision) -> absl::StatusOr<std::unique_ptr<Backend>> {
-        // One type tells; the simulated GPU takes long for each.
+        // One type is enough: the simulated GPU takes long for each.
         if (precision != api::Precision::kFloat32) return absl::UnavailableError("not asked");
         return std::make_unique<WrongBackend<DenseSpec>>(MakeBackend({.name = "cuda"}),
                                                          [](std::vector<float>&) {});
@@ -212,7 +211,8 @@ std::vector<CheckFault> FaultsOfWrongAdd(const std::function<void(std::vector<fl
 
 TEST(GpuCheckTest, FindsAWrongElement) {
   const auto faults = FaultsOfWrongAdd([](std::vector<float>& y) { y[7] += 0.1f; });
-  ASSERT_EQ(faults.size(), 9u) << "in three types, a step, an evaluation and its output restored";
+  ASSERT_EQ(faults.size(), 9u)
+      << "in each of three types: y of a step, the restored y, and y in evaluation";
   EXPECT_EQ(faults[0].test_case, "AddOfMatrices");
   EXPECT_EQ(faults[0].input, "[3,37], dense");
   EXPECT_THAT(faults[0].problem, ::testing::StartsWith("y[7] is "));
@@ -273,8 +273,8 @@ TEST(GpuCheckTest, FindsStatesThatAnEvaluationChanges) {
   }
 }
 
-// What a layout adds to 5 channels must be 0, because the ops behind compute with it.
-TEST(GpuCheckTest, FindsWhatAnEvaluationLeavesBetweenChannels) {
+// The channels with which a layout pads these 5 must be 0, because later ops compute with them.
+TEST(GpuCheckTest, FindsWhatAnEvaluationLeavesInPaddingChannels) {
   WrongBackend<Conv2dSpec> backend(
       MakeBackend({.name = "cpu", .threads = 2}),
       WrongOp::Spoil([](Mode mode, const TensorDesc& y, const OpMemory& memory) {

@@ -36,18 +36,18 @@ TEST(RunOpTest, RunsThePassesThatItIsAskedFor) {
   EXPECT_TRUE(forward.dx.empty());
   EXPECT_TRUE(forward.gradients.empty());
 
-  const OpOutputs first_layers = RunOp(*backend, *op, inputs, step, Passes::kWithoutInputGradient);
+  const OpOutputs without_dx = RunOp(*backend, *op, inputs, step, Passes::kWithoutInputGradient);
   EXPECT_EQ(op->count(), 1);
-  EXPECT_TRUE(first_layers.dx.empty());
+  EXPECT_TRUE(without_dx.dx.empty());
 
   const OpOutputs all = RunOp(*backend, *op, inputs, step);
   EXPECT_EQ(op->count(), 2);
   EXPECT_EQ(all.y, forward.y);
-  EXPECT_EQ(all.gradients, first_layers.gradients);
+  EXPECT_EQ(all.gradients, without_dx.gradients);
   EXPECT_EQ(all.dx.size(), inputs.x.size());
 
   RunOp(*backend, *op, inputs, {.training = false, .valid = 3});
-  EXPECT_EQ(op->count(), 2) << "in evaluation, too";
+  EXPECT_EQ(op->count(), 2) << "an evaluation runs no Backward, whatever is asked for";
 }
 
 }  // namespace

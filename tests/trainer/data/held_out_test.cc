@@ -74,7 +74,8 @@ TEST(DivideDatasetTest, NeitherPartIsEmpty) {
 
 TEST(DivideDatasetTest, SamplesKeepTheirPlaceInTheFile) {
   const TempDirectory folder;
-  WriteTextFile(folder.At("train.csv"), "label,a\n0,2\n1,3\n0,4\n1,5\n");  // a: the line
+  WriteTextFile(folder.At("train.csv"),
+                "label,a\n0,2\n1,3\n0,4\n1,5\n");  // a is the number of its line
   api::DatasetSpec spec{
       .format = api::DatasetFormat::kCsv, .path = folder.path(), .validation_fraction = 0.5};
   const TrainAndTest opened = OpenDatasets(spec, true, 1).value();

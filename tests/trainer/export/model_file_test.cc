@@ -84,7 +84,7 @@ TEST_F(ModelFileTest, TheDraftsThatOtherJobsAndExportsWriteStay) {
   for (const std::string job : {"uid", "other", ""}) DieInExport(kFile, Writer(1, 1, job));
   EXPECT_THAT(Names(), SizeIs(3));
   EXPECT_TRUE(PrepareModelFile(kFile, Writer(2, 1, ""), files_).ok());
-  EXPECT_THAT(Names(), SizeIs(3)) << "nobody knows whose those without a job are";
+  EXPECT_THAT(Names(), SizeIs(3)) << "drafts of writers without a job may be anybody's";
   EXPECT_TRUE(PrepareModelFile(kFile, Writer(2, 1), files_).ok());
   EXPECT_THAT(Names(), SizeIs(2));
   EXPECT_TRUE(PrepareModelFile(kFile, Writer(2, 1), files_).ok());

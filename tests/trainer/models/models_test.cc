@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/backend/cpu/device/cost.h"
 
 namespace lockstep::train {
@@ -17,9 +17,9 @@ const Shape kMnist = {1, 28, 28};
 std::map<std::string, std::string> ParametersOf(const std::string& name, std::int64_t classes) {
   const auto layers = BundledModel(name, classes);
   EXPECT_TRUE(layers.ok()) << layers.status();
-  ModelBench bench(*layers, {.batch = 2, .input = kMnist, .classes = classes});
+  TestedModel tested(*layers, {.batch = 2, .input = kMnist, .classes = classes});
   std::map<std::string, std::string> shapes;
-  for (const TensorSlot& slot : bench.model().parameter_slots()) {
+  for (const TensorSlot& slot : tested.model().parameter_slots()) {
     shapes[slot.name] = slot.desc.shape.ToString();
   }
   return shapes;
@@ -115,11 +115,11 @@ TEST(BundledModelTest, ZeroGammasAreThoseOfTorchvision) {
 TEST(BundledModelTest, WithZeroGammasABlockBeginsAsItsShortcut) {
   const ModelOptions options{.batch = 4, .input = {3, 32, 32}, .classes = 4};
   for (const char* backend : {"reference", "cpu"}) {
-    ModelBench bench(*BundledModel("cifar-resnet-20", 4, /*zero_gamma=*/true), options, backend);
-    bench.Step(RandomBatch(4, options.input, 4, 1), {.valid = 4}, 0.25f);
-    for (const float value : bench.Gradient("layer1_0_conv2/weight")) ASSERT_EQ(value, 0.0f);
+    TestedModel tested(*BundledModel("cifar-resnet-20", 4, /*zero_gamma=*/true), options, backend);
+    tested.Step(RandomBatch(4, options.input, 4, 1), {.valid = 4}, 0.25f);
+    for (const float value : tested.Gradient("layer1_0_conv2/weight")) ASSERT_EQ(value, 0.0f);
     float largest = 0;
-    for (const float value : bench.Gradient("layer1_0_bn2/gamma")) {
+    for (const float value : tested.Gradient("layer1_0_bn2/gamma")) {
       largest = std::max(largest, std::abs(value));
     }
     EXPECT_GT(largest, 0.0f) << backend;
@@ -135,7 +135,7 @@ class BundledModelOnTheCpuTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(BundledModelOnTheCpuTest, AStepMatchesReference) {
-  ModelBench found(layers_, options_, "cpu"), expected(layers_, options_, "reference");
+  TestedModel found(layers_, options_, "cpu"), expected(layers_, options_, "reference");
   const Batch batch = RandomBatch(kBatch, kMnist, kClasses, 1);
   const StepContext step{.valid = kBatch};
   const float scale = 1.0f / kBatch;
@@ -152,8 +152,8 @@ TEST_P(BundledModelOnTheCpuTest, AStepMatchesReference) {
 }
 
 TEST_P(BundledModelOnTheCpuTest, NoOpIsAPlainLoop) {
-  ModelBench bench(layers_, options_, "cpu");
-  for (const OpReport& op : bench.model().Report()) {
+  TestedModel tested(layers_, options_, "cpu");
+  for (const OpReport& op : tested.model().Report()) {
     ASSERT_FALSE(op.choices.empty()) << op.name;
     for (const OpChoice& choice : op.choices) {
       EXPECT_FALSE(cpu::IsReference(choice.implementation))

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/trainer/backend/golden_file.h"
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/models/models.h"
 #include "trainer/optim/optimizer.h"
 
@@ -79,16 +79,16 @@ TEST_P(ResNetGoldenTest, AStepIsThatOfPyTorch) {
   const std::int64_t batch = golden_.at("batch"), size = golden_.at("size"),
                      classes = golden_.at("classes");
   const Shape input = {3, size, size};
-  ModelBench bench(*BundledModel("resnet-18", classes),
-                   {.batch = batch, .input = input, .classes = classes}, GetParam());
+  TestedModel tested(*BundledModel("resnet-18", classes),
+                     {.batch = batch, .input = input, .classes = classes}, GetParam());
   const json& parameters = golden_.at("parameters");
-  ASSERT_EQ(bench.model().parameter_slots().size(), parameters.size());
+  ASSERT_EQ(tested.model().parameter_slots().size(), parameters.size());
   std::uint32_t salt = 0;
   std::map<std::string, std::vector<float>> before;
   for (const auto& [name, parameter] : parameters.items()) {  // sorted by name
     const Shape shape(parameter.at("shape").get<std::vector<std::int64_t>>());
     before[name] = Initial(name, shape, ++salt);
-    bench.SetParameter(name, before[name]);
+    tested.SetParameter(name, before[name]);
   }
   Batch samples{.x = Numbers(golden_.at("salt"), batch * input.elements())};
   for (std::int64_t i = 0; i < batch; ++i) {
@@ -96,29 +96,30 @@ TEST_P(ResNetGoldenTest, AStepIsThatOfPyTorch) {
     samples.weights.push_back(1);
   }
   const auto optimizer = Optimizer::Create({.name = "SGD", .learning_rate = golden_.at("rate")},
-                                           bench.model(), bench.backend());
+                                           tested.model(), tested.backend());
   ASSERT_TRUE(optimizer.ok()) << optimizer.status();
 
-  const LossTotals totals = bench.Step(samples, {.valid = batch}, 1.0f / static_cast<float>(batch));
+  const LossTotals totals =
+      tested.Step(samples, {.valid = batch}, 1.0f / static_cast<float>(batch));
   EXPECT_NEAR(totals.loss / static_cast<double>(batch), golden_.at("loss").get<double>(), 1e-4);
   const std::vector<float> logits = Download(
-      bench.backend(),
-      {const_cast<float*>(bench.model().logits()), static_cast<std::size_t>(batch * classes)});
+      tested.backend(),
+      {const_cast<float*>(tested.model().logits()), static_cast<std::size_t>(batch * classes)});
   for (std::size_t i = 0; i < logits.size(); ++i) {
     EXPECT_NEAR(logits[i], golden_.at("logits")[i].get<double>(), 1e-3) << "logit " << i;
   }
   for (const auto& [name, parameter] : parameters.items()) {
-    const std::vector<float> gradient = bench.Gradient(name);
+    const std::vector<float> gradient = tested.Gradient(name);
     const double norm = parameter.at("norm");
     EXPECT_NEAR(NormOf(gradient), norm, 1e-3 * norm) << name;
     ExpectClose(name, "gradient", gradient, 1);
   }
 
   const OptimizerStep update{.learning_rate = golden_.at("rate")};
-  bench.backend().Upload(&update, (*optimizer)->step(), sizeof(update));
+  tested.backend().Upload(&update, (*optimizer)->step(), sizeof(update));
   (*optimizer)->Step();
   for (const auto& [name, values] : before) {
-    std::vector<float> change = bench.Parameter(name);
+    std::vector<float> change = tested.Parameter(name);
     for (std::size_t i = 0; i < change.size(); ++i) change[i] -= values[i];
     ExpectClose(name, "change", change, golden_.at("rate"));
   }

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/nn/layer.h"
 
 namespace lockstep::train {

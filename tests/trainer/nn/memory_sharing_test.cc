@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/core/arena.h"
 #include "trainer/core/rng.h"
 #include "trainer/nn/compile.h"
@@ -146,19 +146,20 @@ struct OneStep {
 // The model's second step, so that its memory is not as clean as it was.
 OneStep StepOfModel(const std::vector<json>& layers, const ModelOptions& options,
                     const std::string& backend, const Batch& batch) {
-  ModelBench bench(layers, options, backend);
-  bench.Step(RandomBatch(kSharedRows, kSharedInput, kSharedClasses, 2), kStep, 1);
-  bench.model().InitializeParameters();
-  bench.Step(batch, kStep, 1);
+  TestedModel tested(layers, options, backend);
+  tested.Step(RandomBatch(kSharedRows, kSharedInput, kSharedClasses, 2), kStep, 1);
+  tested.model().InitializeParameters();
+  tested.Step(batch, kStep, 1);
   OneStep result;
-  result.logits = Download(bench.backend(), {bench.model().logits(), kSharedRows * kSharedClasses});
-  const std::vector<float> gradients = bench.Gradients();
-  for (const TensorSlot& slot : bench.model().parameter_slots()) {
+  result.logits =
+      Download(tested.backend(), {tested.model().logits(), kSharedRows * kSharedClasses});
+  const std::vector<float> gradients = tested.Gradients();
+  for (const TensorSlot& slot : tested.model().parameter_slots()) {
     const auto begin = gradients.begin() + slot.offset;
     result.gradients.insert(result.gradients.end(), begin, begin + slot.size);
   }
-  const std::vector<float> states = Download(bench.backend(), bench.model().states());
-  for (const TensorSlot& slot : bench.model().state_slots()) {
+  const std::vector<float> states = Download(tested.backend(), tested.model().states());
+  for (const TensorSlot& slot : tested.model().state_slots()) {
     const auto begin = states.begin() + slot.offset;
     result.states.insert(result.states.end(), begin, begin + slot.size);
   }

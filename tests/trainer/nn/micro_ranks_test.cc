@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 
 namespace lockstep::train {
 namespace {
@@ -40,20 +40,20 @@ Sums SumOverRanks(std::int64_t ranks, float padding) {
   const std::int64_t size = (kExamples + ranks - 1) / ranks;
   Sums sums;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    ModelBench bench(kLayers, {.batch = size, .input = kImage, .classes = kLabels, .seed = 5});
+    TestedModel tested(kLayers, {.batch = size, .input = kImage, .classes = kLabels, .seed = 5});
     const std::int64_t begin = std::min(kExamples, rank * size);
     const std::int64_t valid = std::min(size, kExamples - begin);
     const LossTotals result =
-        bench.Step(Slice(full, begin, valid, size, padding),
-                   {.valid = valid,
-                    .step = 3,
-                    .first_position = static_cast<std::uint64_t>(kPosition + begin)},
-                   1.0f / static_cast<float>(kExamples));
+        tested.Step(Slice(full, begin, valid, size, padding),
+                    {.valid = valid,
+                     .step = 3,
+                     .first_position = static_cast<std::uint64_t>(kPosition + begin)},
+                    1.0f / static_cast<float>(kExamples));
     sums.result.loss += result.loss;
     sums.result.correct += result.correct;
-    sums.gradients.resize(bench.model().gradients().size());
+    sums.gradients.resize(tested.model().gradients().size());
     for (std::size_t i = 0; i < sums.gradients.size(); ++i) {
-      sums.gradients[i] += bench.model().gradients()[i];
+      sums.gradients[i] += tested.model().gradients()[i];
     }
   }
   return sums;
@@ -101,12 +101,12 @@ TEST(PaddingUnderBatchNormTest, OneRowInFloat16HasTheGradientsOfABatchOfOne) {
   const Batch full = FullBatch();
   for (const std::string& name : kBackendsUnderTest) {
     const auto gradients = [&](std::int64_t size) {
-      ModelBench bench(
+      TestedModel tested(
           layers,
           {.batch = size, .input = kImage, .classes = kLabels, .seed = 5, .type = DType::kFloat16},
           name);
-      bench.Step(Slice(full, 0, 1, size), {.valid = 1}, 1.0f);
-      return bench.Gradients();
+      tested.Step(Slice(full, 0, 1, size), {.valid = 1}, 1.0f);
+      return tested.Gradients();
     };
     const std::vector<float> padded = gradients(8), alone = gradients(1);
     ASSERT_EQ(padded.size(), alone.size());

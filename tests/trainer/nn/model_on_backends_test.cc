@@ -1,4 +1,5 @@
-// Whole models on every back end against `reference`: layouts meet here as no single op shows it.
+// Whole models on every back end against `reference`: ops with different layouts follow each other
+// here, which no test of one op covers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,7 +7,7 @@
 #include <tuple>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 
 namespace lockstep::train {
 namespace {
@@ -128,8 +129,8 @@ class ModelOnBackendsTest : public ::testing::TestWithParam<std::tuple<std::stri
 TEST_P(ModelOnBackendsTest, StepAndEvaluationMatchReference) {
   const auto& [backend, model_case] = GetParam();
   const ModelOptions options{.batch = kBatch, .input = kInput, .classes = kClasses, .seed = 3};
-  ModelBench found(model_case.layers, options, backend);
-  ModelBench expected(model_case.layers, options, "reference");
+  TestedModel found(model_case.layers, options, backend);
+  TestedModel expected(model_case.layers, options, "reference");
   const Batch batch = Slice(RandomBatch(kBatch, kInput, kClasses, 1), 0, 5, kBatch);
   const StepContext step{.valid = 5, .step = 2, .first_position = 30};
   EXPECT_NEAR(found.Step(batch, step, 0.2f).loss, expected.Step(batch, step, 0.2f).loss, 1e-4);
@@ -140,12 +141,12 @@ TEST_P(ModelOnBackendsTest, StepAndEvaluationMatchReference) {
   EXPECT_NEAR(found.Evaluate(batch).loss, expected.Evaluate(batch).loss, 1e-3);
 }
 
-TEST_P(ModelOnBackendsTest, OneThatOnlyEvaluatesGivesTheSameInLessMemory) {
+TEST_P(ModelOnBackendsTest, AModelThatOnlyEvaluatesGivesTheSameInLessMemory) {
   const auto& [backend, model_case] = GetParam();
   ModelOptions options{.batch = kBatch, .input = kInput, .classes = kClasses, .seed = 3};
-  ModelBench trains(model_case.layers, options, backend);
+  TestedModel trains(model_case.layers, options, backend);
   options.trains = false;
-  ModelBench evaluates(model_case.layers, options, backend);
+  TestedModel evaluates(model_case.layers, options, backend);
   EXPECT_TRUE(evaluates.model().gradients().empty());
   EXPECT_EQ(evaluates.model().Memory().gradients, 0u);
   EXPECT_LT(evaluates.model().Memory().activations, trains.model().Memory().activations);

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/models/models.h"
 
 namespace lockstep::train {
@@ -45,26 +45,26 @@ const Layers kMixed = {Conv(5, {{"padding", "same"}}),
 const ModelOptions kMixedOptions{.batch = 6, .input = {2, 10, 10}, .classes = 4, .seed = 3};
 
 TEST(ModelTest, FlatRangesAreAlignedOrderedAndDisjoint) {
-  ModelBench bench(kMixed, kMixedOptions);
+  TestedModel tested(kMixed, kMixedOptions);
   std::int64_t end = 0;
-  for (const TensorSlot& slot : bench.model().parameter_slots()) {
+  for (const TensorSlot& slot : tested.model().parameter_slots()) {
     EXPECT_EQ(slot.offset % 16, 0) << slot.name;
     EXPECT_GE(slot.offset, end) << slot.name;
     EXPECT_LT(slot.offset - end, 16) << slot.name;
     EXPECT_EQ(slot.size, slot.desc.shape.elements()) << slot.name;
     end = slot.offset + slot.size;
   }
-  EXPECT_GE(static_cast<std::int64_t>(bench.model().parameters().size()), end);
-  EXPECT_EQ(bench.model().gradients().size(), bench.model().parameters().size());
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bench.model().parameters().data()) % 64, 0u);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bench.model().states().data()) % 64, 0u);
+  EXPECT_GE(static_cast<std::int64_t>(tested.model().parameters().size()), end);
+  EXPECT_EQ(tested.model().gradients().size(), tested.model().parameters().size());
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tested.model().parameters().data()) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tested.model().states().data()) % 64, 0u);
 }
 
 TEST(ModelTest, SlotsAreNamedByLayerAndParameter) {
-  ModelBench bench(kMixed, kMixedOptions);
+  TestedModel tested(kMixed, kMixedOptions);
   std::vector<std::string> names, states;
-  for (const TensorSlot& slot : bench.model().parameter_slots()) names.push_back(slot.name);
-  for (const TensorSlot& slot : bench.model().state_slots()) states.push_back(slot.name);
+  for (const TensorSlot& slot : tested.model().parameter_slots()) names.push_back(slot.name);
+  for (const TensorSlot& slot : tested.model().state_slots()) states.push_back(slot.name);
   EXPECT_THAT(names, ::testing::ElementsAre(
                          "conv2d/weight", "conv2d/bias", "batch_normalization/gamma",
                          "batch_normalization/beta", "conv2d_1/weight", "conv2d_1/bias",
@@ -76,42 +76,42 @@ TEST(ModelTest, SlotsAreNamedByLayerAndParameter) {
 }
 
 TEST(ModelTest, GapsBetweenTensorsStayZero) {
-  ModelBench bench(kMixed, kMixedOptions);
-  bench.Step(RandomBatch(6, {2, 10, 10}, 4, 1), {.valid = 6}, 1.0f / 6);
-  std::vector<bool> used(bench.model().parameters().size(), false);
-  for (const TensorSlot& slot : bench.model().parameter_slots()) {
+  TestedModel tested(kMixed, kMixedOptions);
+  tested.Step(RandomBatch(6, {2, 10, 10}, 4, 1), {.valid = 6}, 1.0f / 6);
+  std::vector<bool> used(tested.model().parameters().size(), false);
+  for (const TensorSlot& slot : tested.model().parameter_slots()) {
     std::fill_n(used.begin() + slot.offset, slot.size, true);
   }
   for (std::size_t i = 0; i < used.size(); ++i) {
     if (used[i]) continue;
-    EXPECT_EQ(bench.model().parameters()[i], 0) << i;
-    EXPECT_EQ(bench.model().gradients()[i], 0) << i;
+    EXPECT_EQ(tested.model().parameters()[i], 0) << i;
+    EXPECT_EQ(tested.model().gradients()[i], 0) << i;
   }
 }
 
 TEST(ModelTest, BackwardReportsContiguousDescendingRangesOfAllGradients) {
-  ModelBench bench(kMixed, kMixedOptions);
-  std::int64_t end = static_cast<std::int64_t>(bench.model().gradients().size());
+  TestedModel tested(kMixed, kMixedOptions);
+  std::int64_t end = static_cast<std::int64_t>(tested.model().gradients().size());
   int calls = 0;
-  bench.Step(RandomBatch(6, {2, 10, 10}, 4, 1), {.valid = 6}, 1,
-             [&](std::int64_t offset, std::int64_t size) {
-               EXPECT_GT(size, 0);
-               EXPECT_EQ(offset + size, end);
-               end = offset;
-               ++calls;
-             });
+  tested.Step(RandomBatch(6, {2, 10, 10}, 4, 1), {.valid = 6}, 1,
+              [&](std::int64_t offset, std::int64_t size) {
+                EXPECT_GT(size, 0);
+                EXPECT_EQ(offset + size, end);
+                end = offset;
+                ++calls;
+              });
   EXPECT_EQ(end, 0);
   EXPECT_EQ(calls, 6) << "one for each layer with parameters";
 }
 
 TEST(ModelTest, ReportedGradientsAreFinalWhenTheyAreReported) {
-  ModelBench bench(kMixed, kMixedOptions);
+  TestedModel tested(kMixed, kMixedOptions);
   std::map<std::int64_t, std::vector<float>> seen;
-  const auto gradients = bench.model().gradients();
-  bench.Step(RandomBatch(6, {2, 10, 10}, 4, 1), {.valid = 6}, 1,
-             [&](std::int64_t offset, std::int64_t size) {
-               seen[offset].assign(gradients.begin() + offset, gradients.begin() + offset + size);
-             });
+  const auto gradients = tested.model().gradients();
+  tested.Step(RandomBatch(6, {2, 10, 10}, 4, 1), {.valid = 6}, 1,
+              [&](std::int64_t offset, std::int64_t size) {
+                seen[offset].assign(gradients.begin() + offset, gradients.begin() + offset + size);
+              });
   for (const auto& [offset, values] : seen) {
     EXPECT_TRUE(std::equal(values.begin(), values.end(), gradients.begin() + offset));
   }
@@ -128,20 +128,20 @@ TEST(ModelTest, GradientsAreTheSlopesOfTheLoss) {
                          Dense(6),
                          LayerJson("BatchNormalization"),
                          Dense(4)};
-  ModelBench bench(layers, {.batch = 5, .input = {2, 8, 8}, .classes = 4});
+  TestedModel tested(layers, {.batch = 5, .input = {2, 8, 8}, .classes = 4});
   const Batch batch = RandomBatch(5, {2, 8, 8}, 4, 1);
   const StepContext step{.valid = 5, .step = 2, .first_position = 40};
-  bench.Step(batch, step, 1);
-  const std::vector<float> gradients(bench.model().gradients().begin(),
-                                     bench.model().gradients().end());
-  for (const TensorSlot& slot : bench.model().parameter_slots()) {
+  tested.Step(batch, step, 1);
+  const std::vector<float> gradients(tested.model().gradients().begin(),
+                                     tested.model().gradients().end());
+  for (const TensorSlot& slot : tested.model().parameter_slots()) {
     for (std::int64_t i = 0; i < slot.size; i += 1 + slot.size / 5) {
-      float& value = bench.model().parameters()[static_cast<std::size_t>(slot.offset + i)];
+      float& value = tested.model().parameters()[static_cast<std::size_t>(slot.offset + i)];
       const float kept = value, delta = 1e-2f;
       value = kept + delta;
-      const double above = bench.Step(batch, step, 1).loss;
+      const double above = tested.Step(batch, step, 1).loss;
       value = kept - delta;
-      const double below = bench.Step(batch, step, 1).loss;
+      const double below = tested.Step(batch, step, 1).loss;
       value = kept;
       EXPECT_NEAR((above - below) / (2 * delta),
                   gradients[static_cast<std::size_t>(slot.offset + i)], 5e-3)
@@ -151,15 +151,15 @@ TEST(ModelTest, GradientsAreTheSlopesOfTheLoss) {
 }
 
 TEST(ModelTest, TheSameStepGivesTheSameBits) {
-  ModelBench bench(kMixed, kMixedOptions);
+  TestedModel tested(kMixed, kMixedOptions);
   const Batch batch = RandomBatch(6, {2, 10, 10}, 4, 1), other = RandomBatch(6, {2, 10, 10}, 4, 2);
-  const double loss = bench.Step(batch, {.valid = 6}, 1).loss;
-  const std::vector<float> gradients(bench.model().gradients().begin(),
-                                     bench.model().gradients().end());
-  bench.Step(other, {.valid = 6, .step = 1}, 1);
-  bench.Evaluate(other);
-  EXPECT_EQ(bench.Step(batch, {.valid = 6}, 1).loss, loss);
-  EXPECT_TRUE(std::equal(gradients.begin(), gradients.end(), bench.model().gradients().begin()));
+  const double loss = tested.Step(batch, {.valid = 6}, 1).loss;
+  const std::vector<float> gradients(tested.model().gradients().begin(),
+                                     tested.model().gradients().end());
+  tested.Step(other, {.valid = 6, .step = 1}, 1);
+  tested.Evaluate(other);
+  EXPECT_EQ(tested.Step(batch, {.valid = 6}, 1).loss, loss);
+  EXPECT_TRUE(std::equal(gradients.begin(), gradients.end(), tested.model().gradients().begin()));
 }
 
 // A dropout of nothing keeps the relu apart from its neighbours.
@@ -170,7 +170,7 @@ TEST(ModelTest, FusedEqualsUnfused) {
   const Layers unfused = {Conv(4), nothing, relu,     nothing,  kMaxPool, Conv(3), nothing,
                           relu,    nothing, kFlatten, Dense(6), nothing,  relu,    Dense(4)};
   const ModelOptions options{.batch = 5, .input = {2, 10, 10}, .classes = 4, .seed = 9};
-  ModelBench a(fused, options), b(unfused, options);
+  TestedModel a(fused, options), b(unfused, options);
   const Batch batch = RandomBatch(5, {2, 10, 10}, 4, 1);
   EXPECT_EQ(a.Step(batch, {.valid = 5}, 1).loss, b.Step(batch, {.valid = 5}, 1).loss);
   ASSERT_EQ(a.model().gradients().size(), b.model().gradients().size());
@@ -180,24 +180,24 @@ TEST(ModelTest, FusedEqualsUnfused) {
 }
 
 TEST(ModelTest, GradientsGoWhereTheyAreBound) {
-  ModelBench bench(kMixed, kMixedOptions);
+  TestedModel tested(kMixed, kMixedOptions);
   const Batch batch = RandomBatch(6, {2, 10, 10}, 4, 1);
-  bench.Step(batch, {.valid = 6}, 1);
-  const std::vector<float> expected(bench.model().gradients().begin(),
-                                    bench.model().gradients().end());
+  tested.Step(batch, {.valid = 6}, 1);
+  const std::vector<float> expected(tested.model().gradients().begin(),
+                                    tested.model().gradients().end());
   Arena arena;
   arena.Reserve(expected.size() * sizeof(float));
   arena.Allocate();
-  bench.model().BindGradients(arena.At<float>(0));
-  EXPECT_EQ(bench.model().gradients().data(), arena.At<float>(0));
-  bench.Step(batch, {.valid = 6}, 1);
+  tested.model().BindGradients(arena.At<float>(0));
+  EXPECT_EQ(tested.model().gradients().data(), arena.At<float>(0));
+  tested.Step(batch, {.valid = 6}, 1);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), arena.At<float>(0)));
 }
 
 TEST(ModelTest, FingerprintsTellModelsApartButNotSeedsOrBatches) {
   const Layers one = {kFlatten, Dense(4)}, other = {kFlatten, Dense(4, {{"useBias", false}})};
   const auto fingerprint = [](const Layers& layers, std::int64_t batch, std::uint64_t seed) {
-    return ModelBench(layers, {.batch = batch, .input = {1, 3, 3}, .classes = 4, .seed = seed})
+    return TestedModel(layers, {.batch = batch, .input = {1, 3, 3}, .classes = 4, .seed = seed})
         .model()
         .LayoutFingerprint();
   };
@@ -255,7 +255,7 @@ TEST(ModelTest, FingerprintsAreShortHoweverManyTensorsThereAre) {
 TEST(ModelTest, TheSeedDecidesTheInitialParameters) {
   const Layers layers = {kFlatten, Dense(4)};
   const auto weights = [&](std::uint64_t seed) {
-    return ModelBench(layers, {.batch = 2, .input = {1, 3, 3}, .classes = 4, .seed = seed})
+    return TestedModel(layers, {.batch = 2, .input = {1, 3, 3}, .classes = 4, .seed = seed})
         .Parameter("dense/weight");
   };
   EXPECT_EQ(weights(1), weights(1));
@@ -265,20 +265,20 @@ TEST(ModelTest, TheSeedDecidesTheInitialParameters) {
 // Two classes of points that no line separates.
 TEST(ModelTest, LearnsExclusiveOr) {
   const Layers layers = {Dense(8, kRelu), Dense(2)};
-  ModelBench bench(layers, {.batch = 4, .input = {2}, .classes = 2, .seed = 1});
+  TestedModel tested(layers, {.batch = 4, .input = {2}, .classes = 2, .seed = 1});
   const Batch batch{.x = {0, 0, 0, 1, 1, 0, 1, 1}, .labels = {0, 1, 1, 0}, .weights = {1, 1, 1, 1}};
-  const auto sgd = bench.backend().MakeOptimizer(SgdSpec{});
+  const auto sgd = tested.backend().MakeOptimizer(SgdSpec{});
   const OptimizerStep settings{.learning_rate = 0.5f};
-  sgd->Bind({.values = bench.model().parameters().data(),
-             .gradients = bench.model().gradients().data(),
+  sgd->Bind({.values = tested.model().parameters().data(),
+             .gradients = tested.model().gradients().data(),
              .slots = {},
-             .size = static_cast<std::int64_t>(bench.model().parameters().size()),
+             .size = static_cast<std::int64_t>(tested.model().parameters().size()),
              .step = &settings});
   for (std::int64_t step = 1; step <= 500; ++step) {
-    bench.Step(batch, {.valid = 4}, 0.25f);
+    tested.Step(batch, {.valid = 4}, 0.25f);
     sgd->Step();
   }
-  const LossTotals result = bench.Evaluate(batch);
+  const LossTotals result = tested.Evaluate(batch);
   EXPECT_EQ(result.correct, 4);
   EXPECT_LT(result.loss / 4, 0.05);
 }
@@ -338,9 +338,9 @@ TEST(ModelTest, MemoryOfTheBackwardPassIsShared) {
   for (int i = 0; i < 8; ++i) layers.push_back(Conv(4, {{"padding", "same"}}));
   layers.push_back(LayerJson("GlobalAveragePooling2D"));
   const Shape input = {4, 32, 32};
-  ModelBench bench(layers, {.batch = 8, .input = input, .classes = 4});
+  TestedModel tested(layers, {.batch = 8, .input = input, .classes = 4});
   const std::size_t activation = 8 * static_cast<std::size_t>(input.elements()) * sizeof(float);
-  EXPECT_LT(bench.model().Memory().total(), 12 * activation);
+  EXPECT_LT(tested.model().Memory().total(), 12 * activation);
 }
 
 TEST(ModelTest, WhatNoBackwardPassReadsIsNotKept) {
@@ -363,14 +363,14 @@ TEST(ModelTest, WhatNoBackwardPassReadsIsNotKept) {
   }
   layers.push_back(LayerJson("GlobalAveragePooling2D"));
   const Shape input = {4, 32, 32};
-  ModelBench bench(layers, {.batch = 8, .input = input, .classes = 4}, "cpu");
+  TestedModel tested(layers, {.batch = 8, .input = input, .classes = 4}, "cpu");
   const std::size_t activation = 8 * static_cast<std::size_t>(input.elements()) * sizeof(float);
-  EXPECT_LT(bench.model().Memory().activations, 22 * activation);
+  EXPECT_LT(tested.model().Memory().activations, 22 * activation);
 }
 
 TEST(ModelTest, ItsOwnGradientsAreFreedWhenTheyAreBoundElsewhere) {
-  ModelBench bench({kFlatten, Dense(10)}, {.batch = 2, .input = {1, 8, 8}, .classes = 10});
-  Model& model = bench.model();
+  TestedModel tested({kFlatten, Dense(10)}, {.batch = 2, .input = {1, 8, 8}, .classes = 10});
+  Model& model = tested.model();
   const ModelMemory before = model.Memory();
   EXPECT_EQ(before.gradients, before.parameters);
   Arena elsewhere;

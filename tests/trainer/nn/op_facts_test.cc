@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/models/models.h"
 #include "trainer/nn/layer.h"
 #include "trainer/nn/model.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 
 namespace lockstep::train {
 namespace {
@@ -107,7 +107,7 @@ TEST_F(RestoredOutputsTest, MoreRecomputationTakesLessMemory) {
                                .input = kRestoredInput,
                                .classes = kRestoredClasses,
                                .recomputation = recomputation};
-    return ModelBench(Residual(8), options, "cpu").model().Memory().activations;
+    return TestedModel(Residual(8), options, "cpu").model().Memory().activations;
   };
   const std::size_t none = activations(Recomputation::kNone);
   const std::size_t selective = activations(Recomputation::kSelective);
@@ -134,7 +134,7 @@ TEST_F(RestoredOutputsTest, NothingIsRestoredThatWouldTakeMoreMemory) {
                                    .classes = kRestoredClasses,
                                    .type = type,
                                    .recomputation = recomputation};
-        return ModelBench(layers, options, "cpu").model().Memory().activations;
+        return TestedModel(layers, options, "cpu").model().Memory().activations;
       };
       const std::size_t kept = activations(Recomputation::kNone);
       EXPECT_LE(activations(Recomputation::kSelective), kept);

@@ -7,7 +7,7 @@
 
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/backend/golden_file.h"
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/optim/optimizer.h"
 
 namespace lockstep::train {
@@ -35,28 +35,28 @@ TEST_P(GoldenLossesTest, AreThoseOfPyTorch) {
   const json golden = GoldenFile(file);
   const json& run = golden.at("runs").at(run_name);
   const Shape x = GoldenShape(golden.at("x"));
-  ModelBench bench(golden.at("layers"),
-                   {.batch = x[0], .input = {x[1], x[2], x[3]}, .classes = golden.at("classes")},
-                   backend);
+  TestedModel tested(golden.at("layers"),
+                     {.batch = x[0], .input = {x[1], x[2], x[3]}, .classes = golden.at("classes")},
+                     backend);
   for (const auto& parameter : golden.at("parameters").items()) {
-    bench.SetParameter(parameter.key(), GoldenValues(parameter.value()));
+    tested.SetParameter(parameter.key(), GoldenValues(parameter.value()));
   }
   const Batch batch{.x = GoldenValues(golden.at("x")),
                     .labels = golden.at("labels"),
                     .weights = std::vector<float>(static_cast<std::size_t>(x[0]), 1.0f)};
   const api::OptimizerSpec spec = SpecOf(run.at("optimizer"));
-  const auto optimizer = Optimizer::Create(spec, bench.model(), bench.backend()).value();
+  const auto optimizer = Optimizer::Create(spec, tested.model(), tested.backend()).value();
   const std::vector<double> losses = run.at("losses");
   ASSERT_GE(losses.size(), 10u);
   ASSERT_LT(losses.back(), 0.9 * losses[0]) << "the run is one that learns";
   const double rows = static_cast<double>(x[0]);
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const double loss =
-        bench.Step(batch, {.valid = x[0]}, static_cast<float>(1 / rows)).loss / rows;
+        tested.Step(batch, {.valid = x[0]}, static_cast<float>(1 / rows)).loss / rows;
     ASSERT_NEAR(loss, losses[i], 2e-5 * losses[i]) << "step " << i;
     const OptimizerStep settings{.learning_rate = static_cast<float>(spec.learning_rate),
                                  .step = static_cast<std::int64_t>(i) + 1};
-    bench.backend().Upload(&settings, optimizer->step(), sizeof(settings));
+    tested.backend().Upload(&settings, optimizer->step(), sizeof(settings));
     optimizer->Step();
   }
 }

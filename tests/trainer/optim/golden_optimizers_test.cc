@@ -10,7 +10,7 @@
 
 #include "tests/trainer/backend/backends_under_test.h"
 #include "tests/trainer/backend/golden_file.h"
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/optim/optimizer.h"
 
 namespace lockstep::train {
@@ -44,22 +44,22 @@ TEST_P(GoldenOptimizersTest, ValuesAreThoseOfTheGoldenFile) {
   const json golden = GoldenFile("optimizers");
   const json& run = golden.at("runs").at(run_name);
   // A model for its memory, of which the golden values take the first floats.
-  ModelBench bench({LayerJson("Flatten"), LayerJson("Dense", {{"units", 2}})},
-                   {.batch = 1, .input = {1, 1, 3}, .classes = 2}, name);
-  Backend& backend = bench.backend();
-  const std::span<float> parameters = bench.model().parameters();
+  TestedModel tested({LayerJson("Flatten"), LayerJson("Dense", {{"units", 2}})},
+                     {.batch = 1, .input = {1, 1, 3}, .classes = 2}, name);
+  Backend& backend = tested.backend();
+  const std::span<float> parameters = tested.model().parameters();
   std::vector<float> values = golden.at("start");
   ASSERT_LE(values.size(), parameters.size());
   values.resize(parameters.size());
   backend.Upload(values.data(), parameters.data(), parameters.size_bytes());
   const api::OptimizerSpec spec = RuleOf(run.at("optimizer"));
-  const auto optimizer = Optimizer::Create(spec, bench.model(), backend).value();
+  const auto optimizer = Optimizer::Create(spec, tested.model(), backend).value();
   for (std::size_t i = 0; i < golden.at("gradients").size(); ++i) {
     std::vector<float> gradients = golden.at("gradients")[i];
     gradients.resize(parameters.size());
     const OptimizerStep settings{.learning_rate = static_cast<float>(spec.learning_rate),
                                  .step = static_cast<std::int64_t>(i) + 1};
-    backend.Upload(gradients.data(), bench.model().gradients().data(), parameters.size_bytes());
+    backend.Upload(gradients.data(), tested.model().gradients().data(), parameters.size_bytes());
     backend.Upload(&settings, optimizer->step(), sizeof(settings));
     optimizer->Step();
     backend.Download(parameters.data(), values.data(), parameters.size_bytes());
@@ -91,8 +91,8 @@ class GoldenMuonTest : public ::testing::TestWithParam<std::tuple<std::string, s
  protected:
   // Tensors by name, where a model has them.
   std::vector<float> Flat(const json& tensors) {
-    std::vector<float> flat(bench_.model().parameters().size());
-    for (const TensorSlot& slot : bench_.model().parameter_slots()) {
+    std::vector<float> flat(tested_.model().parameters().size());
+    for (const TensorSlot& slot : tested_.model().parameter_slots()) {
       const std::vector<float> values = tensors.at(slot.name);
       EXPECT_EQ(std::ssize(values), slot.size) << slot.name;
       std::ranges::copy(values, flat.begin() + slot.offset);
@@ -100,28 +100,28 @@ class GoldenMuonTest : public ::testing::TestWithParam<std::tuple<std::string, s
     return flat;
   }
 
-  ModelBench bench_{{LayerJson("Conv2D", {{"filters", 2}, {"kernelSize", 2}}), LayerJson("Flatten"),
-                     LayerJson("Dense", {{"units", 4}}), LayerJson("Dense", {{"units", 6}}),
-                     LayerJson("Dense", {{"units", 1}})},
-                    {.batch = 1, .input = {1, 3, 3}, .classes = 1},
-                    std::get<0>(GetParam())};
+  TestedModel tested_{{LayerJson("Conv2D", {{"filters", 2}, {"kernelSize", 2}}),
+                       LayerJson("Flatten"), LayerJson("Dense", {{"units", 4}}),
+                       LayerJson("Dense", {{"units", 6}}), LayerJson("Dense", {{"units", 1}})},
+                      {.batch = 1, .input = {1, 3, 3}, .classes = 1},
+                      std::get<0>(GetParam())};
 };
 
 TEST_P(GoldenMuonTest, ValuesAreThoseOfKeras) {
   const json golden = GoldenFile("muon");
   const json& run = golden.at("runs").at(std::get<1>(GetParam()));
-  Backend& backend = bench_.backend();
-  const std::span<float> parameters = bench_.model().parameters();
+  Backend& backend = tested_.backend();
+  const std::span<float> parameters = tested_.model().parameters();
   std::vector<float> values = Flat(golden.at("start"));
-  ASSERT_EQ(bench_.model().parameter_slots().size(), golden.at("start").size());
+  ASSERT_EQ(tested_.model().parameter_slots().size(), golden.at("start").size());
   backend.Upload(values.data(), parameters.data(), parameters.size_bytes());
   const api::OptimizerSpec spec = RuleOf(run.at("optimizer"));
-  const auto optimizer = Optimizer::Create(spec, bench_.model(), backend).value();
+  const auto optimizer = Optimizer::Create(spec, tested_.model(), backend).value();
   for (std::size_t i = 0; i < golden.at("gradients").size(); ++i) {
     const std::vector<float> gradients = Flat(golden.at("gradients")[i]);
     const OptimizerStep settings{.learning_rate = static_cast<float>(spec.learning_rate),
                                  .step = static_cast<std::int64_t>(i) + 1};
-    backend.Upload(gradients.data(), bench_.model().gradients().data(), parameters.size_bytes());
+    backend.Upload(gradients.data(), tested_.model().gradients().data(), parameters.size_bytes());
     backend.Upload(&settings, optimizer->step(), sizeof(settings));
     optimizer->Step();
     backend.Download(parameters.data(), values.data(), parameters.size_bytes());

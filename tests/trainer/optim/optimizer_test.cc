@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/check/device_array.h"
 
 namespace lockstep::train {
@@ -15,10 +15,10 @@ namespace {
 class OptimizerTest : public ::testing::Test {
  protected:
   std::unique_ptr<Optimizer> Make(const api::OptimizerSpec& spec) {
-    return Optimizer::Create(spec, bench_.model(), bench_.backend()).value();
+    return Optimizer::Create(spec, tested_.model(), tested_.backend()).value();
   }
   std::string FaultOf(const api::OptimizerSpec& spec) {
-    const auto made = Optimizer::Create(spec, bench_.model(), bench_.backend());
+    const auto made = Optimizer::Create(spec, tested_.model(), tested_.backend());
     return made.ok() ? "no fault" : std::string(made.status().message());
   }
 
@@ -30,15 +30,15 @@ class OptimizerTest : public ::testing::Test {
     optimizer.Step();
   }
 
-  ModelBench bench_{{LayerJson("Flatten"), LayerJson("Dense", {{"units", 3}})},
-                    {.batch = 2, .input = {1, 2, 2}, .classes = 3}};
+  TestedModel tested_{{LayerJson("Flatten"), LayerJson("Dense", {{"units", 3}})},
+                      {.batch = 2, .input = {1, 2, 2}, .classes = 3}};
 };
 
 TEST_F(OptimizerTest, SlotsAreNamedAndLieParallelToTheParameters) {
   const auto adam = Make({.name = "Adam"});
   EXPECT_THAT(adam->slot_names(), ::testing::ElementsAre("m", "v"));
   for (int i = 0; i < adam->slots(); ++i) {
-    EXPECT_EQ(adam->slot(i).size(), bench_.model().parameters().size());
+    EXPECT_EQ(adam->slot(i).size(), tested_.model().parameters().size());
     for (const float value : adam->slot(i)) EXPECT_EQ(value, 0);
   }
   EXPECT_NE(adam->slot(0).data(), adam->slot(1).data());
@@ -65,7 +65,7 @@ TEST_F(OptimizerTest, SlotsBeginAsTheRuleSaysAndAreResetToThat) {
     EXPECT_THAT(rmsprop->slot(1), ::testing::Each(0.0f));
   };
   expect_start();
-  std::fill(bench_.model().gradients().begin(), bench_.model().gradients().end(), 2.0f);
+  std::fill(tested_.model().gradients().begin(), tested_.model().gradients().end(), 2.0f);
   Step(*adagrad, 0.1, 1);
   Step(*rmsprop, 0.1, 1);
   EXPECT_THAT(adagrad->slot(0), ::testing::Each(4.25f));
@@ -77,21 +77,21 @@ TEST_F(OptimizerTest, SlotsBeginAsTheRuleSaysAndAreResetToThat) {
 
 // More floats than are uploaded at a time, on a device whose memory the host cannot read.
 TEST(OptimizerSlotsTest, ALargeSlotOfADeviceBeginsAsTheRuleSays) {
-  ModelBench bench({LayerJson("Flatten"), LayerJson("Dense", {{"units", 70}})},
-                   {.batch = 2, .input = {1, 40, 50}, .classes = 70}, "async-reference");
+  TestedModel tested({LayerJson("Flatten"), LayerJson("Dense", {{"units", 70}})},
+                     {.batch = 2, .input = {1, 40, 50}, .classes = 70}, "async-reference");
   const auto adagrad = Optimizer::Create({.name = "Adagrad", .initial_accumulator_value = 0.25},
-                                         bench.model(), bench.backend())
+                                         tested.model(), tested.backend())
                            .value();
   std::vector<float> found(adagrad->slot(0).size());
   ASSERT_GT(found.size(), 2u * 65'536);
-  bench.backend().Download(adagrad->slot(0).data(), found.data(), found.size() * sizeof(float));
+  tested.backend().Download(adagrad->slot(0).data(), found.data(), found.size() * sizeof(float));
   EXPECT_THAT(found, ::testing::Each(0.25f));
 }
 
 TEST_F(OptimizerTest, TheAverageIsTheLastSlotAndBeginsAsTheParameters) {
-  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  const auto parameters = tested_.model().parameters(), gradients = tested_.model().gradients();
   std::fill(parameters.begin(), parameters.end(), 1.0f);
-  const auto adam = Optimizer::Create({.name = "Adam"}, bench_.model(), bench_.backend(),
+  const auto adam = Optimizer::Create({.name = "Adam"}, tested_.model(), tested_.backend(),
                                       OptimizerRole::kUpdates, api::EmaSpec{.decay = 0.75})
                         .value();
   EXPECT_THAT(adam->slot_names(), ::testing::ElementsAre("m", "v", "average"));
@@ -112,11 +112,11 @@ TEST_F(OptimizerTest, TheAverageIsTheLastSlotAndBeginsAsTheParameters) {
 }
 
 TEST_F(OptimizerTest, AnUpdateThatDoesNotApplyDoesNotMoveTheAverage) {
-  std::ranges::fill(bench_.model().parameters(), 1.0f);
-  const auto sgd = Optimizer::Create({.name = "SGD"}, bench_.model(), bench_.backend(),
+  std::ranges::fill(tested_.model().parameters(), 1.0f);
+  const auto sgd = Optimizer::Create({.name = "SGD"}, tested_.model(), tested_.backend(),
                                      OptimizerRole::kUpdates, api::EmaSpec{.decay = 0.75})
                        .value();
-  std::ranges::fill(bench_.model().parameters(), 2.0f);
+  std::ranges::fill(tested_.model().parameters(), 2.0f);
   *sgd->step() = {.applies = false, .learning_rate = 1};
   sgd->Step();
   EXPECT_THAT(sgd->average(), ::testing::Each(1.0f));
@@ -127,7 +127,7 @@ TEST_F(OptimizerTest, AnUpdateThatDoesNotApplyDoesNotMoveTheAverage) {
 
 TEST_F(OptimizerTest, ADecayOutOfRangeIsRefused) {
   for (const double decay : {0.0, 1.0, -0.5, 0.999999999}) {
-    const auto made = Optimizer::Create({.name = "SGD"}, bench_.model(), bench_.backend(),
+    const auto made = Optimizer::Create({.name = "SGD"}, tested_.model(), tested_.backend(),
                                         OptimizerRole::kUpdates, api::EmaSpec{.decay = decay});
     EXPECT_THAT(std::string(made.status().message()), ::testing::HasSubstr("ema.decay: found "));
   }
@@ -176,23 +176,23 @@ INSTANTIATE_TEST_SUITE_P(Backends, AverageOnBackendsTest, ::testing::ValuesIn(kB
 
 // More than is exchanged at a time, on a device whose memory the host cannot read.
 TEST(OptimizerSlotsTest, TheAverageTakesTheParametersPlaceAndGivesItBack) {
-  ModelBench bench({LayerJson("Flatten"), LayerJson("Dense", {{"units", 300}})},
-                   {.batch = 2, .input = {1, 40, 50}, .classes = 300}, "async-reference");
-  const std::span<float> parameters = bench.model().parameters();
+  TestedModel tested({LayerJson("Flatten"), LayerJson("Dense", {{"units", 300}})},
+                     {.batch = 2, .input = {1, 40, 50}, .classes = 300}, "async-reference");
+  const std::span<float> parameters = tested.model().parameters();
   ASSERT_GT(parameters.size(), 2u << 18U);
   std::vector<float> trained(parameters.size()), other(parameters.size());
   for (std::size_t i = 0; i < trained.size(); ++i) {
     trained[i] = static_cast<float>(i);
     other[i] = -1 - static_cast<float>(i);
   }
-  const auto sgd = Optimizer::Create({.name = "SGD"}, bench.model(), bench.backend(),
+  const auto sgd = Optimizer::Create({.name = "SGD"}, tested.model(), tested.backend(),
                                      OptimizerRole::kUpdates, api::EmaSpec{})
                        .value();
-  bench.backend().Upload(trained.data(), parameters.data(), parameters.size_bytes());
-  bench.backend().Upload(other.data(), sgd->average().data(), parameters.size_bytes());
+  tested.backend().Upload(trained.data(), parameters.data(), parameters.size_bytes());
+  tested.backend().Upload(other.data(), sgd->average().data(), parameters.size_bytes());
   const auto content = [&](std::span<const float> range) {
     std::vector<float> found(range.size());
-    bench.backend().Download(range.data(), found.data(), range.size_bytes());
+    tested.backend().Download(range.data(), found.data(), range.size_bytes());
     return found;
   };
   {
@@ -208,29 +208,29 @@ TEST(OptimizerSlotsTest, TheAverageTakesTheParametersPlaceAndGivesItBack) {
 
 TEST_F(OptimizerTest, StepMovesParametersAgainstTheirGradients) {
   const auto sgd = Make({.name = "SGD"});
-  std::fill(bench_.model().parameters().begin(), bench_.model().parameters().end(), 1.0f);
-  std::fill(bench_.model().gradients().begin(), bench_.model().gradients().end(), 2.0f);
+  std::fill(tested_.model().parameters().begin(), tested_.model().parameters().end(), 1.0f);
+  std::fill(tested_.model().gradients().begin(), tested_.model().gradients().end(), 2.0f);
   Step(*sgd, 0.25, 1);
-  for (const float value : bench_.model().parameters()) EXPECT_EQ(value, 0.5f);
+  for (const float value : tested_.model().parameters()) EXPECT_EQ(value, 0.5f);
 }
 
 TEST_F(OptimizerTest, RebindFollowsTheGradients) {
   const auto sgd = Make({.name = "SGD"});
   Arena arena;
-  arena.Reserve(bench_.model().parameters().size_bytes());
+  arena.Reserve(tested_.model().parameters().size_bytes());
   arena.Allocate();
-  bench_.model().BindGradients(arena.At<float>(0));
+  tested_.model().BindGradients(arena.At<float>(0));
   sgd->Rebind();
-  std::fill(bench_.model().parameters().begin(), bench_.model().parameters().end(), 1.0f);
-  std::fill(bench_.model().gradients().begin(), bench_.model().gradients().end(), 4.0f);
+  std::fill(tested_.model().parameters().begin(), tested_.model().parameters().end(), 1.0f);
+  std::fill(tested_.model().gradients().begin(), tested_.model().gradients().end(), 4.0f);
   Step(*sgd, 0.25, 1);
-  for (const float value : bench_.model().parameters()) EXPECT_EQ(value, 0.0f);
+  for (const float value : tested_.model().parameters()) EXPECT_EQ(value, 0.0f);
 }
 
 TEST_F(OptimizerTest, SlotsRestoredMidwayGiveTheSameBits) {
   const api::OptimizerSpec spec{.name = "Adam"};
-  const auto gradients = bench_.model().gradients();
-  const auto parameters = bench_.model().parameters();
+  const auto gradients = tested_.model().gradients();
+  const auto parameters = tested_.model().parameters();
   const auto run = [&](Optimizer& optimizer, std::int64_t first, std::int64_t last) {
     for (std::int64_t step = first; step <= last; ++step) {
       std::fill(gradients.begin(), gradients.end(), 1.0f / static_cast<float>(step));
@@ -252,7 +252,7 @@ TEST_F(OptimizerTest, SlotsRestoredMidwayGiveTheSameBits) {
 }
 
 TEST_F(OptimizerTest, TheGradientIsScaledFirst) {
-  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  const auto parameters = tested_.model().parameters(), gradients = tested_.model().gradients();
   for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad", "LARS", "LAMB", "Muon"}) {
     const auto scaled = Make({.name = name}), plain = Make({.name = name});
     std::fill(parameters.begin(), parameters.end(), 1.0f);
@@ -267,8 +267,8 @@ TEST_F(OptimizerTest, TheGradientIsScaledFirst) {
 }
 
 TEST_F(OptimizerTest, AnExcludedParameterDoesNotDecay) {
-  const Model& model = bench_.model();
-  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  const Model& model = tested_.model();
+  const auto parameters = tested_.model().parameters(), gradients = tested_.model().gradients();
   for (const char* name : {"SGD", "Adam", "RMSprop", "Adagrad", "Muon"}) {
     const auto optimizer =
         Make({.name = name, .weight_decay = 0.5, .weight_decay_exclude = {"bias"}});
@@ -285,8 +285,8 @@ TEST_F(OptimizerTest, AnExcludedParameterDoesNotDecay) {
 
 // Weights of 2 with gradients of 3, biases of 4 with gradients of 50. Adam's first step is 1.
 TEST_F(OptimizerTest, LarsAndLambScaleTheStepOfEachTensorByItsOwnNorm) {
-  const Model& model = bench_.model();
-  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  const Model& model = tested_.model();
+  const auto parameters = tested_.model().parameters(), gradients = tested_.model().gradients();
   const auto expect_steps = [&](const api::OptimizerSpec& spec, float of_weight, float of_bias) {
     std::ranges::fill(parameters, 0.0f);
     std::ranges::fill(gradients, 0.0f);
@@ -315,7 +315,7 @@ TEST_F(OptimizerTest, LarsAndLambScaleTheStepOfEachTensorByItsOwnNorm) {
 
 // A tensor whose values are all 0 would never move otherwise.
 TEST_F(OptimizerTest, ATensorOfZerosHasATrustOfOne) {
-  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  const auto parameters = tested_.model().parameters(), gradients = tested_.model().gradients();
   std::ranges::fill(parameters, 0.0f);
   std::ranges::fill(gradients, 3.0f);
   Step(*Make({.name = "LARS"}), 0.5, 1);
@@ -327,11 +327,11 @@ TEST_F(OptimizerTest, ATensorOfZerosHasATrustOfOne) {
 
 TEST(OptimizerSegmentsTest, AModelWithoutParametersHasNone) {
   for (const char* backend : {"cpu", "reference"}) {
-    ModelBench bench({LayerJson("GlobalAveragePooling2D")},
-                     {.batch = 2, .input = {3, 2, 2}, .classes = 3}, backend);
+    TestedModel tested({LayerJson("GlobalAveragePooling2D")},
+                       {.batch = 2, .input = {3, 2, 2}, .classes = 3}, backend);
     for (const char* name : {"SGD", "LARS", "LAMB", "Muon"}) {
       const auto optimizer =
-          Optimizer::Create({.name = name}, bench.model(), bench.backend()).value();
+          Optimizer::Create({.name = name}, tested.model(), tested.backend()).value();
       *optimizer->step() = {.learning_rate = 0.5f, .step = 1};
       optimizer->Step();
     }
@@ -374,13 +374,13 @@ TEST_F(OptimizerTest, FaultsNameTheField) {
 }
 
 TEST_F(OptimizerTest, AnExcludedMatrixOfMuonDoesNotDecay) {
-  const auto parameters = bench_.model().parameters();
+  const auto parameters = tested_.model().parameters();
   const auto optimizer =
       Make({.name = "Muon", .weight_decay = 0.5, .weight_decay_exclude = {"weight"}});
   std::ranges::fill(parameters, 1.0f);
-  std::ranges::fill(bench_.model().gradients(), 0.0f);
+  std::ranges::fill(tested_.model().gradients(), 0.0f);
   Step(*optimizer, 0.5, 1);
-  for (const TensorSlot& slot : bench_.model().parameter_slots()) {
+  for (const TensorSlot& slot : tested_.model().parameter_slots()) {
     EXPECT_EQ(parameters[static_cast<std::size_t>(slot.offset)],
               slot.name == "dense/weight" ? 1.0f : 0.75f)
         << slot.name;
@@ -388,7 +388,7 @@ TEST_F(OptimizerTest, AnExcludedMatrixOfMuonDoesNotDecay) {
 }
 
 TEST_F(OptimizerTest, MuonIsAdamWhereThereIsNoMatrix) {
-  const auto parameters = bench_.model().parameters(), gradients = bench_.model().gradients();
+  const auto parameters = tested_.model().parameters(), gradients = tested_.model().gradients();
   const auto after_a_step = [&](const api::OptimizerSpec& spec) {
     std::ranges::fill(parameters, 1.0f);
     std::ranges::fill(gradients, 2.0f);
@@ -398,7 +398,7 @@ TEST_F(OptimizerTest, MuonIsAdamWhereThereIsNoMatrix) {
   const std::vector<float> adam = after_a_step({.name = "Adam"});
   EXPECT_EQ(after_a_step({.name = "Muon", .exclude_layers = {"dense/weight"}}), adam);
   const std::vector<float> muon = after_a_step({.name = "Muon"});
-  for (const TensorSlot& slot : bench_.model().parameter_slots()) {
+  for (const TensorSlot& slot : tested_.model().parameter_slots()) {
     const auto first = static_cast<std::size_t>(slot.offset);
     EXPECT_EQ(muon[first] == adam[first], slot.name == "dense/bias") << slot.name;
   }

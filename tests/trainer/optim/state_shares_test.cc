@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/trainer/backend/backends_under_test.h"
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 #include "trainer/check/device_array.h"
 #include "trainer/core/arena.h"
 #include "trainer/optim/optimizer.h"
@@ -100,19 +100,19 @@ std::vector<float> Noise(std::size_t size, int stream) {
 // Two models with the same values: one is updated as a whole, the other in shares.
 class SharedUpdateTest : public ::testing::TestWithParam<std::string> {
  protected:
-  static ModelBench Bench() {
-    return ModelBench({LayerJson("Flatten"), LayerJson("Dense", {{"units", 37}}),
-                       LayerJson("Dense", {{"units", 3}})},
-                      {.batch = 2, .input = {1, 5, 5}, .classes = 3}, GetParam());
+  static TestedModel Tested() {
+    return TestedModel({LayerJson("Flatten"), LayerJson("Dense", {{"units", 37}}),
+                        LayerJson("Dense", {{"units", 3}})},
+                       {.batch = 2, .input = {1, 5, 5}, .classes = 3}, GetParam());
   }
-  static void Upload(const std::vector<float>& values, std::span<float> to, ModelBench& bench) {
-    bench.backend().Upload(values.data(), to.data(), to.size_bytes());
+  static void Upload(const std::vector<float>& values, std::span<float> to, TestedModel& tested) {
+    tested.backend().Upload(values.data(), to.data(), to.size_bytes());
   }
-  static void Update(Optimizer& optimizer, ModelBench& bench, int step) {
-    const std::span<float> gradients = bench.model().gradients();
-    Upload(Noise(gradients.size(), step), gradients, bench);
+  static void Update(Optimizer& optimizer, TestedModel& tested, int step) {
+    const std::span<float> gradients = tested.model().gradients();
+    Upload(Noise(gradients.size(), step), gradients, tested);
     const OptimizerStep settings{.learning_rate = 0.05f, .step = step, .gradient_scale = 0.75f};
-    bench.backend().Upload(&settings, optimizer.step(), sizeof(settings));
+    tested.backend().Upload(&settings, optimizer.step(), sizeof(settings));
     optimizer.Step();
   }
 };
@@ -123,14 +123,14 @@ TEST_P(SharedUpdateTest, SharesComputeTheBitsOfTheWhole) {
   for (const api::OptimizerSpec& spec : AllRules()) {
     for (const int ranks : {1, 2, 3, 4, 9}) {
       SCOPED_TRACE(spec.name + " of " + std::to_string(ranks));
-      ModelBench whole = Bench(), shared = Bench();
+      TestedModel whole = Tested(), shared = Tested();
       const std::span<float> parameters = shared.model().parameters();
-      for (ModelBench* bench : {&whole, &shared}) {
-        Upload(Noise(parameters.size(), 0), bench->model().parameters(), *bench);
+      for (TestedModel* tested : {&whole, &shared}) {
+        Upload(Noise(parameters.size(), 0), tested->model().parameters(), *tested);
       }
-      const auto make = [&](ModelBench& bench, const std::optional<FlatRange>& share) {
-        return Optimizer::Create(spec, bench.model(), bench.backend(), OptimizerRole::kUpdates, ema,
-                                 share)
+      const auto make = [&](TestedModel& tested, const std::optional<FlatRange>& share) {
+        return Optimizer::Create(spec, tested.model(), tested.backend(), OptimizerRole::kUpdates,
+                                 ema, share)
             .value();
       };
       const auto expected = make(whole, std::nullopt);
@@ -158,15 +158,15 @@ TEST_P(SharedUpdateTest, SharesComputeTheBitsOfTheWhole) {
 }
 
 TEST_P(SharedUpdateTest, AShareTakesItsShareOfTheMemory) {
-  ModelBench bench = Bench();
-  const std::size_t parameters = bench.model().parameters().size_bytes();
+  TestedModel tested = Tested();
+  const std::size_t parameters = tested.model().parameters().size_bytes();
   const auto bytes = [&](const std::optional<FlatRange>& share) {
-    return Optimizer::Create({.name = "Adam"}, bench.model(), bench.backend(),
+    return Optimizer::Create({.name = "Adam"}, tested.model(), tested.backend(),
                              OptimizerRole::kUpdates, {}, share)
         .value()
         ->MemoryBytes();
   };
-  const FlatRange half{0, std::ssize(bench.model().parameters()) / 2 / 16 * 16};
+  const FlatRange half{0, std::ssize(tested.model().parameters()) / 2 / 16 * 16};
   EXPECT_GE(bytes(std::nullopt), 2 * parameters);
   EXPECT_LT(bytes(half), parameters + 3 * kArenaAlignment);
 }

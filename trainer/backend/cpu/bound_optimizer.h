@@ -14,7 +14,9 @@ namespace lockstep::train::cpu {
 // `Rule` is an optimizer:
 //   static constexpr const char* kName
 //   int Slots() const                              at most 2
-//   Factors FactorsOf(const OptimizerStep&) const  the kernel's, of values that decay
+//   Factors FactorsOf(const OptimizerStep&) const  those of the kernel, for values that decay; with
+//                                                  a member `decay`, which Step sets to 0 for the
+//                                                  others
 //   static void Run(const Kernels&, const Factors&, const UpdateRange&)
 template <typename Rule>
 class BoundOptimizer final : public OptimizerOp {

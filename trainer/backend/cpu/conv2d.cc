@@ -33,7 +33,8 @@ class Conv2d final : public BoundOp {
         order_x_(device, MemoryDescOf(spec.x), c_.image()),
         order_dy_weights_(device, c_.result(), c_.weights.diff_dst_desc()) {
     if (c_.winograd_forward) {
-      own_forward_ = Winograd::Forward(device, spec, *ViewOf(c_.image()), *ViewOf(c_.result()));
+      winograd_forward_ =
+          Winograd::Forward(device, spec, *ViewOf(c_.image()), *ViewOf(c_.result()));
     } else {
       forward_ = Execution(device, Forwarding(c_.forward));
       order_weight_ = Reorder(device, RowMajorWeight(), c_.forward.weights_desc());
@@ -44,16 +45,16 @@ class Conv2d final : public BoundOp {
     if (c_.few_channels) {
       few_channels_.emplace(device, spec, *ViewOf(c_.weights.diff_dst_desc()));
     } else if (c_.winograd_weights) {
-      own_weights_.emplace(device, spec, *ViewOf(c_.weights.src_desc()),
-                           *ViewOf(c_.weights.diff_dst_desc()));
+      winograd_weights_.emplace(device, spec, *ViewOf(c_.weights.src_desc()),
+                                *ViewOf(c_.weights.diff_dst_desc()));
     } else {
       weights_ = Execution(device, WeightsBackward(c_.weights));
       order_gradient_ = Reorder(device, c_.weights.diff_weights_desc(), RowMajorWeight());
     }
     if (c_.data) {
       if (c_.winograd_data) {
-        own_data_ = Winograd::BackwardData(device, spec, *ViewOf(c_.data->diff_dst_desc()),
-                                           *ViewOf(c_.data->diff_src_desc()));
+        winograd_data_ = Winograd::BackwardData(device, spec, *ViewOf(c_.data->diff_dst_desc()),
+                                                *ViewOf(c_.data->diff_src_desc()));
       } else {
         data_ = Execution(device, DataBackward(*c_.data));
         order_weight_back_ = Reorder(device, RowMajorWeight(), c_.data->weights_desc());
@@ -73,9 +74,9 @@ class Conv2d final : public BoundOp {
   BackwardReads Reads() const override { return {.x = true, .y = spec_.relu}; }
   void Forward(Mode, const StepContext&) override {
     order_x_.Run();
-    if (own_forward_) {
-      own_forward_->Run(static_cast<const float*>(image()), memory().parameters[0],
-                        spec_.bias ? memory().parameters[1] : nullptr, y(), Scratch(pad_at_));
+    if (winograd_forward_) {
+      winograd_forward_->Run(static_cast<const float*>(image()), memory().parameters[0],
+                             spec_.bias ? memory().parameters[1] : nullptr, y(), Scratch(pad_at_));
       return;
     }
     order_weight_.Run();
@@ -90,9 +91,9 @@ class Conv2d final : public BoundOp {
     RunWeights();
     if (!c_.data || dx() == nullptr) return;
     order_dy_data_.Run();
-    if (own_data_) {
-      own_data_->Run(static_cast<const float*>(DataDy()), memory().parameters[0], nullptr,
-                     static_cast<float*>(DataDx()), Scratch(pad_at_));
+    if (winograd_data_) {
+      winograd_data_->Run(static_cast<const float*>(DataDy()), memory().parameters[0], nullptr,
+                          static_cast<float*>(DataDx()), Scratch(pad_at_));
     } else {
       order_weight_back_.Run();
       data_.Run();
@@ -102,16 +103,16 @@ class Conv2d final : public BoundOp {
 
   std::vector<OpChoice> Choices() const override {
     std::vector<OpChoice> choices = {
-        {"forward", own_forward_ ? Winograd::Name(device()) : c_.forward.impl_info_str(),
+        {"forward", winograd_forward_ ? Winograd::Name(device()) : c_.forward.impl_info_str(),
          Orders(c_.image(), c_.result())},
         {"backward weights",
-         few_channels_  ? FewChannelGradient::Name(device())
-         : own_weights_ ? Winograd::Name(device())
-                        : c_.weights.impl_info_str(),
+         few_channels_       ? FewChannelGradient::Name(device())
+         : winograd_weights_ ? Winograd::Name(device())
+                             : c_.weights.impl_info_str(),
          Orders(c_.weights.src_desc(), c_.weights.diff_dst_desc())}};
     if (c_.data) {
       choices.push_back({"backward data",
-                         own_data_ ? Winograd::Name(device()) : c_.data->impl_info_str(),
+                         winograd_data_ ? Winograd::Name(device()) : c_.data->impl_info_str(),
                          Orders(c_.data->diff_src_desc(), c_.data->diff_dst_desc())});
     }
     return choices;
@@ -124,8 +125,8 @@ class Conv2d final : public BoundOp {
     float* bias = spec_.bias ? memory().gradients[1] : nullptr;
     if (few_channels_) {
       few_channels_->Run(x, dy, memory().gradients[0], bias, Scratch(pad_at_));
-    } else if (own_weights_) {
-      own_weights_->Run(x, dy, memory().gradients[0], bias, Scratch(pad_at_));
+    } else if (winograd_weights_) {
+      winograd_weights_->Run(x, dy, memory().gradients[0], bias, Scratch(pad_at_));
     } else {
       weights_.Run();
       order_gradient_.Run();
@@ -134,12 +135,12 @@ class Conv2d final : public BoundOp {
 
   void PlanScratch() {
     std::size_t pad = 0;
-    if (own_forward_) pad = std::max(pad, own_forward_->ScratchBytes());
+    if (winograd_forward_) pad = std::max(pad, winograd_forward_->ScratchBytes());
     if (!forward_.empty()) pad = std::max(pad, c_.forward.scratchpad_desc().get_size());
     if (few_channels_) pad = std::max(pad, few_channels_->ScratchBytes());
-    if (own_weights_) pad = std::max(pad, own_weights_->ScratchBytes());
+    if (winograd_weights_) pad = std::max(pad, winograd_weights_->ScratchBytes());
     if (!weights_.empty()) pad = std::max(pad, c_.weights.scratchpad_desc().get_size());
-    if (own_data_) pad = std::max(pad, own_data_->ScratchBytes());
+    if (winograd_data_) pad = std::max(pad, winograd_data_->ScratchBytes());
     if (!data_.empty()) pad = std::max(pad, c_.data->scratchpad_desc().get_size());
     for (const Reorder* order :
          {&order_x_, &order_x_back_, &order_weight_, &order_gradient_, &order_weight_back_,
@@ -182,14 +183,14 @@ class Conv2d final : public BoundOp {
 
   void OnBind() override {
     order_x_.Bind(x(), memory().workspace, Scratch(pad_at_));
-    if (!own_forward_) BindForward();
+    if (!winograd_forward_) BindForward();
     if (memory().dy == nullptr) return;
     order_x_back_.Bind(x(), Scratch(x_at_), Scratch(pad_at_));
     order_dy_weights_.Bind(memory().dy, Scratch(dy_at_), Scratch(pad_at_));
     if (!weights_.empty()) BindWeights();
     if (!c_.data) return;
     order_dy_data_.Bind(memory().dy, DataDy(), Scratch(pad_at_));
-    if (!own_data_) BindData();
+    if (!winograd_data_) BindData();
     order_dx_.Bind(DataDx(), dx(), Scratch(pad_at_));
   }
 
@@ -230,8 +231,8 @@ class Conv2d final : public BoundOp {
   Convolution c_;
   Execution forward_, weights_, data_;
   std::optional<FewChannelGradient> few_channels_;            // instead of weights_
-  std::optional<WinogradGradient> own_weights_;               // instead of weights_
-  std::optional<Winograd> own_forward_, own_data_;            // instead of forward_ and data_
+  std::optional<WinogradGradient> winograd_weights_;          // instead of weights_
+  std::optional<Winograd> winograd_forward_, winograd_data_;  // instead of forward_ and data_
   Reorder order_x_, order_weight_;                            // forward
   Reorder order_x_back_, order_dy_weights_, order_gradient_;  // backward weights
   Reorder order_dy_data_, order_weight_back_, order_dx_;      // backward data

@@ -57,7 +57,6 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenFormat(const api::DatasetSpec& spec
                            labels);
   }
   LOCKSTEP_CHECK(false, "unknown data set format {}", static_cast<int>(spec.format));
-  return absl::InternalError("not reached");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Accepts a parameter server's connections, and bounds what those cost whose callers have not
-// proved yet that they know the job's token. gRPC 1.51 cannot: it bounds neither their number nor
-// what they send, gives each stream a thread, and closes no connection.
+// Accepts a parameter server's connections, and limits the cost of those whose callers have not yet
+// proved that they know the job's token. gRPC 1.51 cannot: it limits neither their number nor what
+// they send, gives each stream a thread, and closes no connection.
 #pragma once
 
 #include <sys/epoll.h>
@@ -25,16 +25,18 @@
 namespace lockstep::train {
 
 struct CallerLimits {
-  std::size_t at_once = 64;  // without a proof
+  std::size_t at_once = 64;  // connections without a proof
   // How long a caller may take to answer its challenge. On a loaded host it may need a second.
   Duration patience = std::chrono::seconds(5);
 };
 
 // gRPC gets the connections themselves: a relay, as connection_gate.h has, would copy every float.
-// Until the proof, this has a second descriptor of each, to cut it: if the caller is late, sends
-// more than 16 KiB, or opens a second stream. For the last two, no connection from its address is
-// accepted for 250 ms: gRPC may have taken some more, which costs it megabytes. When there are as
-// many as may be, a newcomer takes the place of another as guest_list.h says. Thread-safe.
+// Until a connection's caller has proved itself, the gate holds a second descriptor of the
+// connection, and cuts it if the caller is late, sends more than 16 KiB, or opens a second stream.
+// After either of the last two, new connections from the same address are closed at once for
+// 250 ms, because gRPC may have taken more than that before the cut, which costs it megabytes. When
+// all places are taken, a newcomer is given another's place or is closed: see guest_list.h.
+// Thread-safe.
 class CallerGate {
  public:
   static constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 10;
@@ -48,15 +50,17 @@ class CallerGate {
   int port() const { return listener_.port; }
   // Starts to accept connections. The gate's thread calls `serve` with each.
   void Open(std::function<void(Descriptor)> serve);
-  // `serve` is not called after it returns. Connections stay.
+  // Stops serving new connections: `serve` is not called after Close returns. Existing ones stay.
   void Close();
 
-  // A stream begins on the connection with this name, as grpc::ServerContext::peer has it. False:
-  // it is not the connection's first, which cuts those without a proof.
+  // Records that a stream begins on the connection with this name, as grpc::ServerContext::peer has
+  // it. Returns false if it is not the connection's first stream, or the connection was cut. A
+  // second stream before the proof cuts the connection.
   bool BeginStream(const std::string& peer);
-  // The connection's caller has proved that it knows the token.
+  // Records that the connection's caller has proved that it knows the token: the connection is no
+  // longer limited. Does nothing if it was cut.
   void Prove(const std::string& peer);
-  // A caller is refused. Logs so, as Refusals does.
+  // Counts a caller that is refused, and logs it as Refusals does.
   void AddRefusal(Refusal why, const char* call);
 
  private:
@@ -88,7 +92,7 @@ class CallerGate {
   GuestList places_;
   Guests guests_;
   std::map<std::string, GuestList::Id> by_peer_;
-  std::map<std::string, SteadyTime> shut_out_;  // hosts, until when
+  std::map<std::string, SteadyTime> shut_out_;  // by host: until when
   GuestList::Id last_id_;
   SteadyTime next_look_{};  // at all guests
   Refusals refusals_;

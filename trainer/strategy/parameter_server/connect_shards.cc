@@ -16,20 +16,21 @@
 namespace lockstep::train {
 namespace {
 
-// Servers that are met at a time. Each needs two threads meanwhile, and a container may be allowed
-// few.
+// How many servers this connects to at a time. Each takes two threads meanwhile (the pool's and
+// CallTimer's), and a container may be allowed few.
 constexpr std::size_t kMostMeetings = 16;
 
-// One error that names what all of `each` name. Of their kinds, a broken connection says least.
+// Joins the messages of all errors of `each`. The code is that of the first with the largest
+// WeightOf.
 absl::Status AllOf(const std::vector<absl::Status>& each) {
-  absl::Status all;
+  absl::Status most;
   std::string text;
   for (const absl::Status& status : each) {
     if (status.ok()) continue;
-    if (all.ok() || absl::IsUnavailable(all)) all = status;
+    if (WeightOf(status) > WeightOf(most)) most = status;
     text += (text.empty() ? "" : "; ") + std::string(status.message());
   }
-  return all.ok() ? all : absl::Status(all.code(), text);
+  return {most.code(), text};
 }
 
 }  // namespace
@@ -62,10 +63,10 @@ std::vector<std::size_t> ShardGroup::ServersToMeet() const {
   return servers;
 }
 
-// Strangers who have the addresses of servers that are gone, and addresses that nobody has any
-// more, take the whole patience. Up to kMostMeetings of them hold up neither each other nor the
-// servers that are there; if there are more, the next call goes on with the servers for which there
-// was no time.
+// The address of a server that is gone may belong to a stranger now, or to nobody: such an address
+// takes the whole patience. Fewer than kMostMeetings of them hold up neither each other nor the
+// servers that are there; with more, the next call begins with the servers for which there was no
+// time.
 absl::Status ShardGroup::Connect(Duration patience) {
   const std::vector<std::size_t> servers = ServersToMeet();
   if (servers.empty()) return absl::OkStatus();

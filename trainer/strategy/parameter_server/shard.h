@@ -30,7 +30,7 @@ struct ShardLayout {
   ShardRanges ranges;       // of the model's parameters; stored one after the other
   std::int64_t states = 0;  // floats
   std::vector<KeptStates> kept_states = {};  // ascending; what follows the last one is kept whole
-  // As in OptimizerMemory, for the stored values, but they may be empty only if all decay.
+  // As OptimizerMemory::segments, over the stored values. Empty: all of them decay.
   std::vector<OptimizerSegment> segments;
   // Sync: the gradients that make one update. 0: Async, each gradient makes one.
   int parts = 0;
@@ -56,7 +56,8 @@ struct ShardCounts {
 // another fence, or lacks the state that the call needs, and must be loaded again.
 class Shard {
  public:
-  // InvalidArgument names the optimizer's field. Requires: `backend` outlives the shard.
+  // InvalidArgument names the optimizer's field. Requires: `backend` is a host back end and
+  // outlives the shard.
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const api::TrainingSpec& training,
                                                        Backend& backend);
 
@@ -87,9 +88,10 @@ class Shard {
     std::uint64_t fence = 0;
     std::int64_t step = 0;
     int part = 0;
-    std::int64_t version = 0;          // of the values that it was computed with
-    float scale = 1;                   // Async: the update uses scale * gradient
-    bool skip = false;                 // counts as the step, but changes nothing; there are no data
+    std::int64_t version = 0;  // of the values that it was computed with
+    float scale = 1;           // Async: the update uses scale * gradient
+    // Counts like any other, but changes nothing: `ranges` and `states` are not read.
+    bool skip = false;
     std::vector<const float*> ranges;  // for each range of the layout
     const float* states = nullptr;     // see KeptStates; Sync: the change of the states
   };
@@ -173,7 +175,7 @@ class Shard {
   Ops ops_;
   std::int64_t version_ = 0, skipped_ = 0;      // updates made; those of them that were skipped
   ShardCounts counts_;                          // without version, pulled_bytes
-  std::atomic<std::int64_t> pulled_bytes_ = 0;  // pulls hold the mutex together
+  std::atomic<std::int64_t> pulled_bytes_ = 0;  // atomic: pulls share the mutex
   AppliedSet applied_;                          // Async
   PartSum sum_;                                 // Sync: of step `version_`
 };

@@ -29,15 +29,8 @@ void AddSegments(const std::vector<OptimizerSegment>& segments, const ShardRange
   }
 }
 
-// A lack of memory takes precedence over a broken connection, and a permanent refusal over both.
-int WeightOf(const absl::Status& status) {
-  if (status.ok()) return 0;
-  if (absl::IsUnavailable(status)) return 1;
-  return absl::IsResourceExhausted(status) ? 2 : 3;
-}
-
-// Calls take(server) for every server, whatever becomes of the others: so no answer stays unread.
-// Returns the first error of those that say most.
+// Calls take(server) for every server, even after an error, so that no answer stays unread. Returns
+// the first of the errors with the largest WeightOf.
 template <typename Take>
 absl::Status ForEachAnswer(const Take& take, std::size_t servers) {
   absl::Status most;
@@ -57,6 +50,12 @@ absl::Status StatusOf(const proto::Loaded& loaded, std::size_t server) {
 }
 
 }  // namespace
+
+int WeightOf(const absl::Status& status) {
+  if (status.ok()) return 0;
+  if (absl::IsUnavailable(status)) return 1;
+  return absl::IsResourceExhausted(status) ? 2 : 3;
+}
 
 ShardGroup::ShardGroup(ShardGroupOptions options)
     : options_(std::move(options)), poll_(KeepPolling()), links_(options_.servers.size()) {
@@ -170,19 +169,19 @@ absl::StatusOr<ShardGroup::PushResult> ShardGroup::Push(const Gradient& gradient
 }
 
 absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& request,
-                                                           const FlatValues& values, bool all) {
+                                                           const FlatValues& values, bool slots) {
   proto::ShardRequest message;
   proto::Pull& pull = *message.mutable_pull();
   pull.set_fence(request.fence);
-  pull.set_slots(all);
+  pull.set_slots(slots);
   pull.set_version(request.version);
   pull.set_scale(request.scale);
   pull.set_skip(request.skip);
   absl::Status failed;
   is_stopping_ = false;
-  if (all) kept_fence_ = 0;
+  if (slots) kept_fence_ = 0;
   for (std::size_t server = 0; server < links_.size(); ++server) {
-    pull.set_shared(!all && links_[server]->is_shared());
+    pull.set_shared(!slots && links_[server]->is_shared());
     pull.set_direct(pull.shared());
     absl::Status written = links_[server]->Write(message);
     if (!written.ok() && failed.ok()) failed = std::move(written);
@@ -197,13 +196,13 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
           versions[server] = reply.pulled().version();
           if (TakeDirect(server, reply.pulled(), values)) return absl::OkStatus();
           pull.set_shared(true);
-          pull.set_direct(false);  // the server copies while it makes no update
+          pull.set_direct(false);  // now the server copies, between two updates
           LOCKSTEP_RETURN_IF_ERROR(link.Write(message));
           LOCKSTEP_ASSIGN_OR_RETURN(reply, link.Read());
         }
         versions[server] = reply.pulled().version();
         is_stopping_ = is_stopping_ || reply.pulled().stopping();
-        if (!all && link.is_shared()) {
+        if (!slots && link.is_shared()) {
           TakeShared(server, values);
           return absl::OkStatus();
         }
@@ -218,14 +217,15 @@ absl::StatusOr<std::vector<std::int64_t>> ShardGroup::Pull(const Request& reques
       },
       links_.size());
   if (!answered.ok()) return answered;
-  if (all) {
+  if (slots) {
     kept_fence_ = request.fence;
     kept_versions_ = versions;
   }
   return versions;
 }
 
-// Copies what is in the server's memory. False: it was updated meanwhile, or cannot be mapped.
+// Copies the values from the server's memory. Returns false if that cannot be mapped or is too
+// small (`values` is unchanged), or was updated meanwhile (`values` may be a mix of two versions).
 bool ShardGroup::TakeDirect(std::size_t server, const proto::Pulled& pulled,
                             const FlatValues& values) {
   const SharedContent* const content = links_[server]->Map(pulled);
@@ -253,9 +253,9 @@ void ShardGroup::TakeShared(std::size_t server, const FlatValues& values) const 
   }
 }
 
-// A server that has this fence has the values already: the call is repeated for others' sake. It
-// may have lost them since it said so, and a connection that nobody uses does not break: so it is
-// asked again.
+// A server that has this fence has the values already, and gets none: the call is repeated because
+// others could not be loaded. But it may have lost them since it reported the fence, which an
+// unused connection does not show: so this reconnects to it, and it reports its fence again.
 absl::Status ShardGroup::Load(const Content& content) {
   const auto has_it = [&](std::size_t server) { return links_[server]->fence() == content.fence; };
   for (std::size_t server = 0; server < links_.size(); ++server) {

@@ -37,6 +37,10 @@ struct ShardGroupOptions {
   std::int64_t gradient_floats = 0;
 };
 
+// Which of several servers' errors says most: a lack of memory takes precedence over a broken
+// connection, and a permanent refusal over both. 0: OK.
+int WeightOf(const absl::Status& status);
+
 // Not thread-safe. Errors of all calls:
 //   Unavailable: a connection is broken; names the server. Connect() again and repeat the call.
 //   ResourceExhausted: a server has no memory now for what this process loads; names the server.
@@ -82,9 +86,10 @@ class ShardGroup {
     float scale = 1;
     bool skip = false;
   };
-  // Overwrites `values`, with `all` including the slots. Returns the versions, by server.
+  // Overwrites `values`, with `slots` including those of the optimizer. Returns the versions, by
+  // server.
   absl::StatusOr<std::vector<std::int64_t>> Pull(const Request& request, const FlatValues& values,
-                                                 bool all);
+                                                 bool slots);
 
   struct Content {
     std::uint64_t fence = 0;  // another than 0
@@ -100,7 +105,8 @@ class ShardGroup {
   // Asks all servers that this group is connected to whether they have this fence, and whether they
   // were asked to stop. On failure, the others have been asked all the same.
   absl::Status Check(std::uint64_t fence);
-  // Whether a server said at the last Pull or Check that it was asked to stop.
+  // Whether a server said that it was asked to stop, at the last Check or Pull. A pull without the
+  // slots need not tell: see Pulled.stopping.
   bool IsStopping() const { return is_stopping_; }
   // Tells all connected servers that what was last pulled with the slots has been saved. Servers
   // that were asked to stop and have made no update since then end. Returns true if there is such a

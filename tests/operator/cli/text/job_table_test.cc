@@ -67,6 +67,16 @@ TEST(JobTableTest, AnEndedJobHasNoTimeLeft) {
   EXPECT_EQ(JobTable({job}, kNow, {}).find("1:12"), std::string::npos);
 }
 
+TEST(JobTableTest, AFractionIsRoundedDown) {
+  api::TrainingJob job = Running();
+  job.status.progress->step = 934;  // 99.6 %
+  EXPECT_THAT(JobTable({job}, kNow, {}), HasSubstr(" 934/938   99% "));
+  job.status.progress->step = 29;
+  job.status.progress->total_steps = 100;
+  EXPECT_THAT(JobTable({job}, kNow, {}), HasSubstr(" 29/100   29% "));
+  EXPECT_EQ(ProgressBar(0.29, 1), "[-]  29%");
+}
+
 TEST(JobTableTest, BarsAreFullOnlyAtTheEnd) {
   EXPECT_EQ(ProgressBar(0, 10), "[----------]   0%");
   EXPECT_EQ(ProgressBar(0.999, 10), "[#########-]  99%");
@@ -109,9 +119,9 @@ TEST(JobTableTest, VariantsAreComparedAndTheBestIsMarked) {
       {.index = 2, .name = "\033c", .step = 10, .loss = 0.75, .test_accuracy = 0.9}};
   EXPECT_EQ(VariantTable(variants),
             "VARIANT   END        STEPS   LOSS   ACCURACY   TEST LOSS   TEST ACCURACY\n"
-            "a         done       10      0.5    90 %       0.6         87.5 %\n"
+            "a         done       10      0.5    90.00%     0.6         87.50%\n"
             "longer    diverged   3       -      -          -           -\n"
-            "?c        done       10      0.75   -          -           90 %            best\n");
+            "?c        done       10      0.75   -          -           90.00%          best\n");
   EXPECT_THAT(
       VariantTable({{.index = 0, .name = "a", .loss = 2}, {.index = 1, .name = "b", .loss = 1}}),
       HasSubstr("-               best\n"));

@@ -712,6 +712,14 @@ TEST(RenderTest, OfEachRoleTheFirstPodIsKnownWithoutTheOthers) {
   EXPECT_THAT(names, ::testing::ElementsAre("j-worker-0", "j-ps-0"));
 }
 
+TEST(RenderTest, TheChiefsPodLeadsElseTheFirstWorkers) {
+  auto job = Job("j").Workers(2).ParameterServers(2);
+  EXPECT_EQ(kube::Name(LeadingPod(FirstPods(job.BuildWithDefaults(), DnsAddresses()))),
+            "j-worker-0");
+  EXPECT_EQ(kube::Name(LeadingPod(FirstPods(job.Chief().BuildWithDefaults(), DnsAddresses()))),
+            "j-chief-0");
+}
+
 // Elsewhere nobody tells the operator sooner that the replica is lost.
 TEST(BuildPodTest, APodToleratesASilentNodeForLongOnlyIfItsGroupReportsLosses) {
   struct Case {

@@ -72,7 +72,7 @@ class LoopbackTest : public ::testing::Test {
   static bool PullAll(ShardGroup& group) {
     Floats parameters(kParameters), states(1);
     const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
-    return group.Pull({.fence = 7}, values, /*all=*/true).ok();
+    return group.Pull({.fence = 7}, values, /*slots=*/true).ok();
   }
   // Says that what was pulled is saved. Returns whether a server ends then.
   static bool Saved(ShardGroup& group) {
@@ -125,7 +125,7 @@ TEST_F(LoopbackTest, AGradientUpdatesTheValuesOfAllServersOnce) {
     ASSERT_TRUE(pushed.ok()) << pushed.status();
     EXPECT_EQ(pushed->dropped, repeated);
   }
-  const auto versions = group.Pull({.fence = 7}, values, /*all=*/false);
+  const auto versions = group.Pull({.fence = 7}, values, /*slots=*/false);
   ASSERT_TRUE(versions.ok()) << versions.status();
   EXPECT_THAT(*versions, ElementsAre(1, 1));
   EXPECT_THAT(parameters, Each(7));
@@ -133,7 +133,7 @@ TEST_F(LoopbackTest, AGradientUpdatesTheValuesOfAllServersOnce) {
   const auto fenced = group.Push(
       {.fence = 8, .step = 1, .versions = {1, 1}, .gradients = gradients, .states = change});
   EXPECT_TRUE(absl::IsFailedPrecondition(fenced.status())) << fenced.status();
-  EXPECT_TRUE(group.Pull({.fence = 7}, values, /*all=*/false).ok()) << "the streams go on";
+  EXPECT_TRUE(group.Pull({.fence = 7}, values, /*slots=*/false).ok()) << "the streams go on";
   EXPECT_THAT(parameters, Each(7));
 }
 
@@ -192,7 +192,7 @@ TEST_F(LoopbackTest, ACopyThatAnUpdateMayHaveCutInTwoIsMadeByTheServer) {
   const auto pulls = [&] {
     const std::int64_t before = shards_[0]->counts().pulled_bytes;
     std::ranges::fill(parameters, 0.0f);
-    EXPECT_TRUE(group.Pull({.fence = 7}, values, /*all=*/false).ok());
+    EXPECT_TRUE(group.Pull({.fence = 7}, values, /*slots=*/false).ok());
     EXPECT_THAT(parameters, Each(10));
     return (shards_[0]->counts().pulled_bytes - before) / (4 * kParameters);
   };
@@ -249,7 +249,7 @@ TEST_F(LoopbackTest, AServerThatIsToStopSaysSoAndEndsOnceEverythingIsSaved) {
   EXPECT_TRUE(push(1)->stopping);
   Floats parameters(kParameters), states(1);
   const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
-  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(group.Pull({.fence = 7}, values, /*slots=*/true).ok());
   ASSERT_TRUE(group.Saved().ok());
   for (const auto& server : servers_) {  // the connections are open
     EXPECT_EQ(server->WaitForEnd(), ParameterServer::End::kStopped);
@@ -479,13 +479,13 @@ TEST_F(LoopbackTest, ALeadingProcessHasNoSayOnceALaterOneHasCome) {
   is_stopping_ = true;
   Floats parameters(kParameters, 1), states(1, 1);
   const FlatValues values{.parameters = parameters, .states = states, .slots = {}};
-  ASSERT_TRUE(first.Pull({.fence = 7}, values, /*all=*/true).ok());
+  ASSERT_TRUE(first.Pull({.fence = 7}, values, /*slots=*/true).ok());
   ASSERT_TRUE(second.Connect().ok());
   const absl::Status load = first.Load({.fence = 8, .total_steps = 9, .values = values});
   EXPECT_TRUE(absl::IsAborted(load)) << load;
   EXPECT_TRUE(absl::IsAborted(first.Saved().status()));
   EXPECT_TRUE(absl::IsAborted(first.Finish()));
-  EXPECT_TRUE(second.Pull({.fence = 7}, values, /*all=*/false).ok()) << "the values are here";
+  EXPECT_TRUE(second.Pull({.fence = 7}, values, /*slots=*/false).ok()) << "the values are here";
   EXPECT_TRUE(second.Finish().ok());
 }
 

@@ -99,7 +99,7 @@ TEST_F(TwoProcessesTest, AWorkerThatComputesForSevenSecondsStaysConnected) {
   ASSERT_TRUE(leading.Connect().ok());
   ASSERT_TRUE(leading.Load({.fence = 7, .total_steps = 9, .values = values}).ok());
   std::this_thread::sleep_for(std::chrono::seconds(7));
-  const auto pulled = group.Pull({.fence = 7}, values, /*all=*/false);
+  const auto pulled = group.Pull({.fence = 7}, values, /*slots=*/false);
   EXPECT_TRUE(pulled.ok()) << pulled.status();
   const auto reply = link.Next(proto::Next());
   EXPECT_TRUE(reply.ok()) << reply.status();
@@ -127,7 +127,7 @@ TEST_F(TwoProcessesTest, AServerThatIsLoadedAgainHoldsTheValuesTwiceAtMost) {
   EXPECT_LT(most, 2 * kBytes + kProgram);
 #endif
   parameters.assign(kFloats, 0);
-  ASSERT_TRUE(group.Pull({.fence = 8}, values, /*all=*/false).ok());
+  ASSERT_TRUE(group.Pull({.fence = 8}, values, /*slots=*/false).ok());
   EXPECT_EQ(std::ranges::count(parameters, 10.0f), kFloats);
 }
 

@@ -16,8 +16,8 @@ struct Device {
   // Throws DeviceError if the processor lacks an instruction set that every kernel needs.
   explicit Device(int thread_count);
 
-  // Makes OpenMP, and thus oneDNN, use `threads` for the calling thread. Cheap. Call it before a
-  // primitive is created or run, because different threads may create and run ops.
+  // Makes OpenMP, and thus oneDNN, use `threads` threads for what the calling thread runs. Cheap.
+  // Call it before a primitive is created or run, because different threads may create and run ops.
   void Enter() const;
 
   int threads;

@@ -15,9 +15,10 @@ class Execution {
   Execution(const Device& device, dnnl::primitive primitive)
       : device_(&device), primitive_(std::move(primitive)) {}
 
-  // Sets argument DNNL_ARG_… to `data` in the order of `desc`. A later call replaces `data`.
+  // Sets argument DNNL_ARG_… to `data` in the order of `desc`. A later call for the same argument
+  // replaces `data` and ignores `desc`.
   void Bind(int argument, const dnnl::memory::desc& desc, const void* data);
-  // Throws DeviceError if the primitive fails.
+  // Requires: !empty(), and all arguments are bound. Throws DeviceError if the primitive fails.
   void Run() const;
   bool empty() const { return device_ == nullptr; }
 
@@ -39,6 +40,7 @@ class Reorder {
   // Bytes that it reads and writes; 0 if empty.
   std::size_t source_bytes() const { return empty() ? 0 : from_.get_size(); }
   std::size_t target_bytes() const { return empty() ? 0 : to_.get_size(); }
+  // Does nothing if empty, like Run. `scratch` has scratch_bytes().
   void Bind(const void* from, void* to, void* scratch);
   void Run() const {
     if (!empty()) execution_.Run();

@@ -29,7 +29,7 @@ struct Batch {
   std::int64_t rows() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
-// `rows` samples of `input`, labels and all drawn from `stream`; weights 1.
+// `rows` random samples of shape `input` with random labels, drawn from `stream`; weights 1.
 Batch RandomBatch(std::int64_t rows, const Shape& input, std::int64_t classes,
                   std::uint64_t stream);
 
@@ -38,11 +38,12 @@ Batch RandomBatch(std::int64_t rows, const Shape& input, std::int64_t classes,
 Batch Slice(const Batch& batch, std::int64_t begin, std::int64_t rows, std::int64_t size,
             float padding = 0);
 
-class ModelBench {
+class TestedModel {
  public:
+  // See Model::Backward.
   using OnReady = std::function<void(std::int64_t, std::int64_t)>;
-  ModelBench(const std::vector<nlohmann::json>& layers, const ModelOptions& options,
-             const std::string& backend = "reference");
+  TestedModel(const std::vector<nlohmann::json>& layers, const ModelOptions& options,
+              const std::string& backend = "reference");
 
   Backend& backend() { return *backend_; }
   Model& model() { return *model_; }
@@ -53,10 +54,10 @@ class ModelBench {
       const OnReady& on_ready = [](std::int64_t, std::int64_t) {});
   // Forward and loss only, in evaluation.
   LossTotals Evaluate(const Batch& batch);
-  // A parameter's values or gradients, dense.
   // All of a range, as it lies in device memory.
   std::vector<float> Parameters() { return Download(*backend_, model_->parameters()); }
   std::vector<float> Gradients() { return Download(*backend_, model_->gradients()); }
+  // One parameter's values or gradients, dense.
   std::vector<float> Parameter(const std::string& name) { return Find(model_->parameters(), name); }
   std::vector<float> Gradient(const std::string& name) { return Find(model_->gradients(), name); }
   void SetParameter(const std::string& name, const std::vector<float>& values);

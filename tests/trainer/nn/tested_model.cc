@@ -1,4 +1,4 @@
-#include "tests/trainer/nn/model_bench.h"
+#include "tests/trainer/nn/tested_model.h"
 
 #include <algorithm>
 
@@ -36,16 +36,16 @@ Batch Slice(const Batch& batch, std::int64_t begin, std::int64_t rows, std::int6
   return slice;
 }
 
-ModelBench::ModelBench(const std::vector<nlohmann::json>& layers, const ModelOptions& options,
-                       const std::string& backend)
+TestedModel::TestedModel(const std::vector<nlohmann::json>& layers, const ModelOptions& options,
+                         const std::string& backend)
     : options_(options), backend_(MakeBackend({.name = backend})) {
   auto model = Model::Build(layers, options, *backend_);
-  LOCKSTEP_CHECK(model.ok(), "model bench: {}", std::string(model.status().message()));
+  LOCKSTEP_CHECK(model.ok(), "tested model: {}", std::string(model.status().message()));
   model_ = std::move(*model);
   loss_ = backend_->MakeSoftmaxCrossEntropy({.rows = options.batch, .classes = options.classes});
 }
 
-LossTotals ModelBench::Loss(const Batch& batch, float* dlogits, float scale) {
+LossTotals TestedModel::Loss(const Batch& batch, float* dlogits, float scale) {
   const DeviceArray<std::int32_t> labels(*backend_, batch.labels);
   const DeviceArray<float> weights(*backend_, batch.weights), scales(*backend_, {scale});
   const DeviceArray<LossTotals> totals(*backend_, {LossTotals{}});
@@ -60,14 +60,14 @@ LossTotals ModelBench::Loss(const Batch& batch, float* dlogits, float scale) {
   return totals.Values()[0];
 }
 
-void ModelBench::Load(const Batch& batch, const StepContext& step) {
-  LOCKSTEP_CHECK(batch.rows() == options_.batch, "model bench: {} rows", batch.rows());
+void TestedModel::Load(const Batch& batch, const StepContext& step) {
+  LOCKSTEP_CHECK(batch.rows() == options_.batch, "tested model: {} rows", batch.rows());
   backend_->Upload(batch.x.data(), model_->input(), batch.x.size() * sizeof(float));
   model_->SetStep(step);
 }
 
-LossTotals ModelBench::Step(const Batch& batch, const StepContext& step, float scale,
-                            const OnReady& on_ready) {
+LossTotals TestedModel::Step(const Batch& batch, const StepContext& step, float scale,
+                             const OnReady& on_ready) {
   Load(batch, step);
   model_->Forward(Mode::kTraining);
   const LossTotals totals = Loss(batch, model_->logits_gradient(), scale);
@@ -76,31 +76,31 @@ LossTotals ModelBench::Step(const Batch& batch, const StepContext& step, float s
   return totals;
 }
 
-LossTotals ModelBench::Evaluate(const Batch& batch) {
+LossTotals TestedModel::Evaluate(const Batch& batch) {
   Load(batch, {.valid = batch.rows()});
   model_->Forward(Mode::kEvaluation);
   return Loss(batch, nullptr, 1);
 }
 
-const TensorSlot& ModelBench::Slot(const std::string& name) const {
+const TensorSlot& TestedModel::Slot(const std::string& name) const {
   for (const TensorSlot& slot : model_->parameter_slots()) {
     if (slot.name == name) return slot;
   }
-  LOCKSTEP_CHECK(false, "model bench: no parameter \"{}\"", name);
+  LOCKSTEP_CHECK(false, "tested model: no parameter \"{}\"", name);
   return model_->parameter_slots().front();
 }
 
-std::vector<float> ModelBench::Find(std::span<float> range, const std::string& name) {
+std::vector<float> TestedModel::Find(std::span<float> range, const std::string& name) {
   const TensorSlot& slot = Slot(name);
   std::vector<float> dense(static_cast<std::size_t>(slot.desc.shape.elements()));
   backend_->ToDense(slot.desc, range.data() + slot.offset, dense.data());
   return dense;
 }
 
-void ModelBench::SetParameter(const std::string& name, const std::vector<float>& values) {
+void TestedModel::SetParameter(const std::string& name, const std::vector<float>& values) {
   const TensorSlot& slot = Slot(name);
   LOCKSTEP_CHECK(static_cast<std::int64_t>(values.size()) == slot.desc.shape.elements(),
-                 "model bench: {} values for {} {}", values.size(), name,
+                 "tested model: {} values for {} {}", values.size(), name,
                  slot.desc.shape.ToString());
   backend_->FromDense(values.data(), slot.desc, model_->parameters().data() + slot.offset);
 }
