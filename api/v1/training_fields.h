@@ -128,17 +128,6 @@ void Fields(auto& visit, Like<LossSpec> auto& loss) {
   visit.Field("delta", loss.delta, Above(0));
 }
 
-// What a job says and what it leaves out are the same here, and get the same form: the CRD of
-// earlier versions wrote momentum 0 and nesterov false into every job, whose pods must not differ
-// by that from new ones.
-inline void LeaveOutDefaults(OptimizerSpec& optimizer) {
-  OptimizerSpec without = optimizer;
-  without.momentum.reset();
-  without.nesterov.reset();
-  if (MomentumOf(optimizer) == MomentumOf(without)) optimizer.momentum.reset();
-  if (NesterovOf(optimizer) == NesterovOf(without)) optimizer.nesterov.reset();
-}
-
 void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
   const RealRange below_one{0, 1, false, true};
   visit.Field("name", optimizer.name);
@@ -151,13 +140,13 @@ void Fields(auto& visit, Like<OptimizerSpec> auto& optimizer) {
   visit.Field("epsilon", optimizer.epsilon, Above(0));
   visit.Field("initialAccumulatorValue", optimizer.initial_accumulator_value, NotBelow(0));
   visit.Field("trustCoefficient", optimizer.trust_coefficient, Above(0));
+  visit.Field("muonMomentum", optimizer.muon_momentum, below_one);
+  visit.Field("muonNesterov", optimizer.muon_nesterov);
   visit.Field("adamLrRatio", optimizer.adam_lr_ratio, Above(0));
   visit.Field("excludeLayers", optimizer.exclude_layers);
   visit.Field("weightDecay", optimizer.weight_decay, NotBelow(0));
   visit.Field("weightDecayExclude", optimizer.weight_decay_exclude);
   visit.Field("globalClipNorm", optimizer.global_clip_norm, NotBelow(0));
-  using Optimizer = std::remove_reference_t<decltype(optimizer)>;
-  if constexpr (!std::is_const_v<Optimizer>) LeaveOutDefaults(optimizer);  // it was read
 }
 
 void Fields(auto& visit, Like<InitialWeightsSpec> auto& weights) {

@@ -50,14 +50,6 @@ std::vector<TestMetric> TestMetricsOf(LossType type) {
   return {kTopKCategoricalAccuracy};
 }
 
-double MomentumOf(const OptimizerSpec& optimizer) {
-  return optimizer.momentum.value_or(MultipliesMatrices(optimizer) ? 0.95 : 0.0);
-}
-
-bool NesterovOf(const OptimizerSpec& optimizer) {
-  return optimizer.nesterov.value_or(MultipliesMatrices(optimizer));
-}
-
 bool MultipliesMatrices(const OptimizerSpec& optimizer) {
   return optimizer.name == "Muon";
 }

@@ -197,13 +197,15 @@ bool IsCrossentropy(LossType type);
 struct OptimizerSpec {
   std::string name = "Adam";  // or SGD, RMSprop, Adagrad, LARS, LAMB, Muon; defaults are Keras'
   double learning_rate = 0.001;
-  std::optional<double> momentum;          // SGD, RMSprop, LARS, Muon; absent: see MomentumOf
-  std::optional<bool> nesterov;            // SGD, LARS, Muon; absent: see NesterovOf
+  double momentum = 0.0;                   // SGD, RMSprop, LARS
+  bool nesterov = false;                   // SGD, LARS; needs momentum
   double beta1 = 0.9, beta2 = 0.999;       // Adam, LAMB; Muon, where it is AdamW
   double rho = 0.9;                        // RMSprop
   double epsilon = 1e-7;                   // all but SGD and LARS
   double initial_accumulator_value = 0.1;  // Adagrad
   double trust_coefficient = 0.001;        // LARS
+  double muon_momentum = 0.95;             // Muon, whose default is another than the others'
+  bool muon_nesterov = true;               // Muon
   double adam_lr_ratio = 1;                // Muon: AdamW's share of the learning rate
   // Muon updates parameters whose name contains one of these by AdamW, as all but matrices.
   std::vector<std::string> exclude_layers;
@@ -215,9 +217,6 @@ struct OptimizerSpec {
   bool operator==(const OptimizerSpec&) const = default;
 };
 
-// With Muon 0.95 and true if absent, as in Keras; else 0 and false.
-double MomentumOf(const OptimizerSpec& optimizer);
-bool NesterovOf(const OptimizerSpec& optimizer);
 // Whether the optimizer multiplies matrices: Muon. Then it needs to know their shapes.
 bool MultipliesMatrices(const OptimizerSpec& optimizer);
 // Whether the optimizer scales each tensor's step by norms of the whole tensor: LARS, LAMB.

@@ -95,8 +95,8 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
                   fmt::format("found with {}, expected only with {}", optimizer.name,
                               fmt::join(names, " or ")));
   };
-  only_with({"SGD", "RMSprop", "LARS", "Muon"}, "momentum", optimizer.momentum.value_or(0) != 0);
-  only_with({"SGD", "LARS", "Muon"}, "nesterov", optimizer.nesterov.value_or(false));
+  only_with({"SGD", "RMSprop", "LARS"}, "momentum", optimizer.momentum != 0);
+  only_with({"SGD", "LARS"}, "nesterov", optimizer.nesterov);
   only_with({"Adam", "LAMB", "Muon"}, "beta1", optimizer.beta1 != defaults.beta1);
   only_with({"Adam", "LAMB", "Muon"}, "beta2", optimizer.beta2 != defaults.beta2);
   only_with({"RMSprop"}, "rho", optimizer.rho != defaults.rho);
@@ -106,6 +106,8 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
             optimizer.initial_accumulator_value != defaults.initial_accumulator_value);
   only_with({"LARS"}, "trustCoefficient",
             optimizer.trust_coefficient != defaults.trust_coefficient);
+  only_with({"Muon"}, "muonMomentum", optimizer.muon_momentum != defaults.muon_momentum);
+  only_with({"Muon"}, "muonNesterov", optimizer.muon_nesterov != defaults.muon_nesterov);
   only_with({"Muon"}, "adamLrRatio", optimizer.adam_lr_ratio != defaults.adam_lr_ratio);
   only_with({"Muon"}, "excludeLayers", !optimizer.exclude_layers.empty());
   ValidateNameParts("optimizer.excludeLayers", optimizer.exclude_layers, section);
@@ -116,7 +118,7 @@ void ValidateOptimizer(const OptimizerSpec& optimizer, Section& section) {
   }
   ValidateNameParts("optimizer.weightDecayExclude", optimizer.weight_decay_exclude, section);
   const bool has_momentum = optimizer.name == "SGD" || optimizer.name == "LARS";
-  if (has_momentum && NesterovOf(optimizer) && MomentumOf(optimizer) == 0) {
+  if (has_momentum && optimizer.nesterov && optimizer.momentum == 0) {
     section.Fault("optimizer.nesterov", "found without momentum, expected momentum above 0");
   }
 }

@@ -131,7 +131,7 @@ def muon_runs():
         "keras_defaults": ({"name": "Muon", "learningRate": 0.02},
                            muon(0.02, weight_decay=None, adam_weight_decay=None)),
         "every_setting": (
-            {"name": "Muon", "learningRate": 0.05, "momentum": 0.8, "nesterov": False, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-5,
+            {"name": "Muon", "learningRate": 0.05, "muonMomentum": 0.8, "muonNesterov": False, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-5,
              "adamLrRatio": 0.5, "weightDecay": 0.1, "excludeLayers": ["dense_1"]},
             muon(0.05, momentum=0.8, nesterov=False, adam_beta_1=0.8, adam_beta_2=0.99, epsilon=1e-5,
                  adam_lr_ratio=0.5, weight_decay=0.1, adam_weight_decay=0.1, exclude_layers=["dense_1"])),

@@ -87,6 +87,7 @@ class SchemaTest(Case):
         self.assertEqual([1, 28, 28], training["dataset"]["synthetic"]["shape"])
         self.assertEqual({"name": "Adam", "learningRate": 0.001, "beta1": 0.9, "beta2": 0.999, "rho": 0.9,
                           "epsilon": 1e-7, "initialAccumulatorValue": 0.1, "trustCoefficient": 0.001,
+                          "momentum": 0, "nesterov": False, "muonMomentum": 0.95, "muonNesterov": True,
                           "adamLrRatio": 1, "weightDecay": 0, "globalClipNorm": 0},
                          training["optimizer"])
         self.assertNotIn("strategy", spec)

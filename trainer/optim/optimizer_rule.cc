@@ -38,9 +38,9 @@ absl::StatusOr<float> NotNegative(const char* field, double found) {
 }
 
 absl::StatusOr<OptimizerRuleOp> MakeSgd(const api::OptimizerSpec& spec, Backend& backend) {
-  SgdSpec sgd{.nesterov = api::NesterovOf(spec)};
+  SgdSpec sgd{.nesterov = spec.nesterov};
   LOCKSTEP_ASSIGN_OR_RETURN(sgd.weight_decay, NotNegative("weightDecay", spec.weight_decay));
-  LOCKSTEP_ASSIGN_OR_RETURN(sgd.momentum, Fraction("momentum", api::MomentumOf(spec)));
+  LOCKSTEP_ASSIGN_OR_RETURN(sgd.momentum, Fraction("momentum", spec.momentum));
   std::vector<std::string> slot_names;
   if (sgd.momentum != 0) slot_names = {"momentum"};
   return OptimizerRuleOp{.op = backend.MakeOptimizer(sgd), .slot_names = std::move(slot_names)};
@@ -67,7 +67,7 @@ absl::StatusOr<OptimizerRuleOp> MakeRmsprop(const api::OptimizerSpec& spec, Back
   RmspropSpec rmsprop;
   LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.weight_decay, NotNegative("weightDecay", spec.weight_decay));
   LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.rho, Fraction("rho", spec.rho));
-  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.momentum, Fraction("momentum", api::MomentumOf(spec)));
+  LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.momentum, Fraction("momentum", spec.momentum));
   LOCKSTEP_ASSIGN_OR_RETURN(rmsprop.epsilon, Positive("epsilon", spec.epsilon));
   std::vector<std::string> slot_names = {"square"};
   if (rmsprop.momentum != 0) slot_names.emplace_back("momentum");
@@ -85,9 +85,9 @@ absl::StatusOr<OptimizerRuleOp> MakeAdagrad(const api::OptimizerSpec& spec, Back
 }
 
 absl::StatusOr<OptimizerRuleOp> MakeLars(const api::OptimizerSpec& spec, Backend& backend) {
-  LarsSpec lars{.nesterov = api::NesterovOf(spec)};
+  LarsSpec lars{.nesterov = spec.nesterov};
   LOCKSTEP_ASSIGN_OR_RETURN(lars.weight_decay, NotNegative("weightDecay", spec.weight_decay));
-  LOCKSTEP_ASSIGN_OR_RETURN(lars.momentum, Fraction("momentum", api::MomentumOf(spec)));
+  LOCKSTEP_ASSIGN_OR_RETURN(lars.momentum, Fraction("momentum", spec.momentum));
   LOCKSTEP_ASSIGN_OR_RETURN(lars.trust_coefficient,
                             Positive("trustCoefficient", spec.trust_coefficient));
   std::vector<std::string> slot_names;
@@ -97,8 +97,8 @@ absl::StatusOr<OptimizerRuleOp> MakeLars(const api::OptimizerSpec& spec, Backend
 
 absl::StatusOr<OptimizerRuleOp> MakeMuon(const api::OptimizerSpec& spec, Backend& backend,
                                          std::vector<MatrixRange> matrices) {
-  MuonSpec muon{.matrices = std::move(matrices), .nesterov = api::NesterovOf(spec)};
-  LOCKSTEP_ASSIGN_OR_RETURN(muon.momentum, Fraction("momentum", api::MomentumOf(spec)));
+  MuonSpec muon{.matrices = std::move(matrices), .nesterov = spec.muon_nesterov};
+  LOCKSTEP_ASSIGN_OR_RETURN(muon.momentum, Fraction("muonMomentum", spec.muon_momentum));
   LOCKSTEP_ASSIGN_OR_RETURN(muon.adam, WithMoments<AdamSpec>(spec));
   LOCKSTEP_ASSIGN_OR_RETURN(muon.adam.rate_ratio, Positive("adamLrRatio", spec.adam_lr_ratio));
   return OptimizerRuleOp{.op = backend.MakeOptimizer(muon), .slot_names = {"m", "v"}};

@@ -65,7 +65,7 @@ std::string MemoryKey(api::TrainingSpec training) {
   // needs memory for its largest matrix.
   const api::OptimizerSpec& optimizer = training.optimizer;
   training.optimizer = {.name = optimizer.name,
-                        .momentum = api::MomentumOf(optimizer) == 0 ? 0.0 : 0.5,
+                        .momentum = optimizer.momentum == 0 ? 0.0 : 0.5,
                         .exclude_layers = optimizer.exclude_layers,
                         .weight_decay_exclude = optimizer.weight_decay_exclude};
   if (training.ema) training.ema = api::EmaSpec{};

@@ -270,18 +270,6 @@ TEST(TrainingJobJsonTest, SectionsForTheTrainerHoldWhatIsNotTheDefaultAlone) {
       << "a job shows its defaults";
 }
 
-// The CRD of earlier versions wrote both into every job that the API server stored.
-TEST(TrainingJobJsonTest, AMomentumThatIsTheDefaultIsLeftOut) {
-  const auto form_of = [](const Json& optimizer) {
-    return TrainingSpecToJson(TrainingSpecFromJson({{"optimizer", optimizer}}).value());
-  };
-  const Json defaults = {{"momentum", 0}, {"nesterov", false}};
-  EXPECT_EQ(form_of(defaults), form_of(Json::object()));
-  EXPECT_EQ(form_of({{"name", "Muon"}, {"momentum", 0.95}, {"nesterov", true}}),
-            form_of({{"name", "Muon"}}));
-  EXPECT_EQ(form_of({{"name", "Muon"}, {"momentum", 0}}).at("optimizer").at("momentum"), 0);
-}
-
 TEST(TrainingJobJsonTest, AValueThatJsonCannotHoldIsLeftOut) {
   TrainingJob job;
   Progress& reported = job.status.progress.emplace();
@@ -389,7 +377,8 @@ class JobSource {
     training.seed = Number(0, 9'007'199'254'740'991);
     training.initial_weights = {Flip() ? Text() : "", {Text()}};
     training.optimizer = {Text(), Real(), Real(), Flip(), Real(), Real(), Real(), Real()};
-    if (!*training.optimizer.nesterov) training.optimizer.nesterov.reset();  // as it is read
+    training.optimizer.muon_momentum = Real();
+    training.optimizer.muon_nesterov = Flip();
     training.learning_rate_schedule = {Pick({ScheduleType::kConstant, ScheduleType::kCosine}),
                                        Small(), Real()};
     training.precision =

@@ -699,7 +699,14 @@ TEST(ValidateTest, TrainingFaults) {
        "spec.training.optimizer.name: found \"adam\"; did you mean \"Adam\"?"},
       {[](TrainingSpec& t) { t.optimizer.momentum = 0.9; },
        "spec.training.optimizer.momentum: found with Adam, expected only with SGD or RMSprop "
-       "or LARS or Muon"},
+       "or LARS"},
+      {[](TrainingSpec& t) { t.optimizer.name = "Muon", t.optimizer.momentum = 0.9; },
+       "spec.training.optimizer.momentum: found with Muon, expected only with SGD or RMSprop "
+       "or LARS"},
+      {[](TrainingSpec& t) { t.optimizer.muon_momentum = 0; },
+       "spec.training.optimizer.muonMomentum: found with Adam, expected only with Muon"},
+      {[](TrainingSpec& t) { t.optimizer.muon_nesterov = false; },
+       "spec.training.optimizer.muonNesterov: found with Adam, expected only with Muon"},
       {[](TrainingSpec& t) { t.optimizer.adam_lr_ratio = 0.5; },
        "spec.training.optimizer.adamLrRatio: found with Adam, expected only with Muon"},
       {[](TrainingSpec& t) { t.optimizer.exclude_layers = {"dense"}; },
@@ -712,8 +719,7 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.optimizer.name = "Muon", t.optimizer.rho = 0.5; },
        "spec.training.optimizer.rho: found with Muon, expected only with RMSprop"},
       {[](TrainingSpec& t) { t.optimizer.nesterov = true; },
-       "spec.training.optimizer.nesterov: found with Adam, expected only with SGD or LARS or "
-       "Muon"},
+       "spec.training.optimizer.nesterov: found with Adam, expected only with SGD or LARS"},
       {[](TrainingSpec& t) { t.optimizer.name = "Adagrad", t.optimizer.rho = 0.8; },
        "spec.training.optimizer.rho: found with Adagrad, expected only with RMSprop"},
       {[](TrainingSpec& t) { t.optimizer.name = "SGD", t.optimizer.epsilon = 0.1; },

@@ -19,8 +19,8 @@ api::OptimizerSpec SpecOf(const json& spec) {
   const api::OptimizerSpec defaults;
   return {.name = spec.at("name"),
           .learning_rate = spec.at("learningRate"),
-          .momentum = spec.value("momentum", api::MomentumOf({.name = spec.at("name")})),
-          .nesterov = spec.value("nesterov", api::NesterovOf({.name = spec.at("name")})),
+          .momentum = spec.value("momentum", 0.0),
+          .nesterov = spec.value("nesterov", false),
           .beta1 = spec.value("beta1", defaults.beta1),
           .beta2 = spec.value("beta2", defaults.beta2),
           .epsilon = spec.value("epsilon", defaults.epsilon),

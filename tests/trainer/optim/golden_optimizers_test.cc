@@ -22,8 +22,8 @@ api::OptimizerSpec RuleOf(const json& spec) {
   const api::OptimizerSpec defaults;
   return {.name = spec.at("name"),
           .learning_rate = spec.at("learningRate"),
-          .momentum = spec.value("momentum", api::MomentumOf({.name = spec.at("name")})),
-          .nesterov = spec.value("nesterov", api::NesterovOf({.name = spec.at("name")})),
+          .momentum = spec.value("momentum", defaults.momentum),
+          .nesterov = spec.value("nesterov", defaults.nesterov),
           .beta1 = spec.value("beta1", defaults.beta1),
           .beta2 = spec.value("beta2", defaults.beta2),
           .rho = spec.value("rho", defaults.rho),
@@ -31,6 +31,8 @@ api::OptimizerSpec RuleOf(const json& spec) {
           .initial_accumulator_value =
               spec.value("initialAccumulatorValue", defaults.initial_accumulator_value),
           .trust_coefficient = spec.value("trustCoefficient", defaults.trust_coefficient),
+          .muon_momentum = spec.value("muonMomentum", defaults.muon_momentum),
+          .muon_nesterov = spec.value("muonNesterov", defaults.muon_nesterov),
           .adam_lr_ratio = spec.value("adamLrRatio", defaults.adam_lr_ratio),
           .exclude_layers = spec.value("excludeLayers", defaults.exclude_layers),
           .weight_decay = spec.value("weightDecay", defaults.weight_decay)};
