@@ -58,8 +58,15 @@ json Training(const std::string& checkpoints) {
        {{"format", "synthetic"}, {"synthetic", {{"trainExamples", 600}, {"testExamples", 60}}}}},
       {"batchSize", {{"global", 60}}},
       {"epochs", 100'000},  // the test ends first
-      {"optimizer", {{"name", "Adam"}, {"learningRate", 0.001}}},
+      // Its loss does not rise again, however many steps a fast machine makes.
+      {"optimizer", {{"name", "SGD"}, {"learningRate", 0.01}}},
       {"checkpoint", {{"directory", checkpoints}, {"everySteps", 50}, {"keep", 3}}}};
+}
+
+// Whether the group has its state and trains; small steps save as often as they compute.
+bool Trains(const proto::GetStatusResponse& said) {
+  return said.activity() == proto::ACTIVITY_STEP || said.activity() == proto::ACTIVITY_CHECKPOINT ||
+         said.activity() == proto::ACTIVITY_EVALUATION;
 }
 
 // The pods of a job on this machine. Worker i is told of the number of workers that there were
@@ -131,7 +138,7 @@ class Group {
   bool IsBeyond(std::int64_t step) {
     return Soon([&] {
       const auto said = Ask(0);
-      return said && said->activity() == proto::ACTIVITY_STEP && said->progress().step() > step;
+      return said && Trains(*said) && said->progress().step() > step;
     });
   }
   std::int64_t Step() {
@@ -211,8 +218,7 @@ Duration Resize(Group& group, int workers) {
   })) << group.Logs();
   EXPECT_TRUE(Soon([&] {
     const auto said = group.Ask(workers);
-    return said && said->generation() > before->generation() &&
-           said->activity() == proto::ACTIVITY_STEP;
+    return said && said->generation() > before->generation() && Trains(*said);
   })) << group.Logs();
   const Duration pause = std::chrono::steady_clock::now() - start;
   const Records restored = group.Said("restored a checkpoint");
@@ -287,7 +293,7 @@ TEST(ResizeTest, TheLeadingPodMayBeLostMeanwhile) {
   group.Start(0, 3);
   ASSERT_TRUE(Soon([&] {
     const auto said = group.Ask(3);
-    return said && said->workers() == 3 && said->activity() == proto::ACTIVITY_STEP;
+    return said && said->workers() == 3 && Trains(*said);
   })) << group.Logs();
   ASSERT_TRUE(group.IsBeyond(group.Step() + 30)) << group.Logs();
   const Records started = group.Said("the generation has started");
@@ -321,7 +327,7 @@ TEST(ResizeTest, AGroupThatCannotSaveTrainsOnUntilItCan) {
   kill(group.ReplicaOf(1), SIGKILL);
   ASSERT_TRUE(Soon([&] {
     const auto said = group.Ask(3);
-    return said && said->generation() > generation && said->activity() == proto::ACTIVITY_STEP;
+    return said && said->generation() > generation && Trains(*said);
   })) << group.Logs();
   ASSERT_TRUE(group.IsBeyond(group.Step() + 60)) << group.Logs();
   EXPECT_EQ(group.Ask(3)->workers(), 2);
