@@ -381,9 +381,11 @@ void Supervisor::LeaveResults() const {
   LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }
 
-// Keeps the rendezvous up until those who ask it have learned how training has ended.
+// Keeps the rendezvous up until those who ask it have learned how training has ended. A pod that
+// will be replaced goes at once: its successor tells how far the job is.
 void Supervisor::Drain(int code) {
-  if (failure_ && !stop_.is_asked()) rendezvous_->AwaitAsking(options_.silence, options_.tell_for);
+  const bool is_last = failure_ && !api::IsRetryableExitCode(*failure_) && !stop_.is_asked();
+  if (is_last) rendezvous_->AwaitAsking(options_.silence, options_.tell_for);
   if (code != api::kExitDone || rendezvous_->WaitUntilDrained(options_.drain_deadline)) return;
   LogWarning("some members did not say goodbye before the leader's end");
 }
