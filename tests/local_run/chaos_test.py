@@ -13,14 +13,15 @@ import local_job
 KILLS = int(os.environ.get("LOCKSTEP_KILLS", "100"))
 POINTS = 0.003  # of accuracy
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
-STEPS = 30000
+PROBED = 6000  # steps
+KILLING = 150  # seconds that an undisturbed run takes, or more: fewer are not enough for the kills
 
 
-def job(folder, name, strategy, roles):
+def job(folder, name, strategy, roles, steps):
     """A job of these roles, which names them by their numbers of replicas."""
     training = {
         "model": {"layers": LAYERS},
-        "dataset": {"format": "idx", "path": "/data"}, "batchSize": {"global": 128}, "steps": STEPS,
+        "dataset": {"format": "idx", "path": "/data"}, "batchSize": {"global": 128}, "steps": steps,
         "optimizer": {"name": "SGD", "learningRate": 0.1, "momentum": 0.5},
         "learningRateSchedule": {"type": "Cosine"},
         "checkpoint": {"directory": "/checkpoints", "everySteps": 200, "keep": 3}}
@@ -46,10 +47,10 @@ class ChaosTest(RunTest):
     def setUpClass(cls):
         cls.mnist = subprocess.check_output([TOOLS / "fetch-mnist"], text=True).strip()
 
-    def finish(self, run):
-        code, report, err = run.finish(timeout=600)
+    def finish(self, run, steps):
+        code, report, err = run.finish(timeout=900)
         self.assertEqual((code, report and report["state"]), (0, "Succeeded"), f"{err}\n{run.logs()[-6000:]}")
-        self.assertEqual(report["steps"], STEPS)
+        self.assertEqual(report["steps"], steps)
         records = run.ledgers()
         self.assertTrue(records)
         for record in records:
@@ -86,24 +87,30 @@ class ChaosTest(RunTest):
         return killed
 
     def check(self, name, strategy, roles):
-        path = job(self.folder, name, strategy, roles)
         volumes = ("--volume", f"data={self.mnist}")
+
+        def start(kind, steps):
+            return self.start(job(self.folder, name, strategy, roles, steps), f"{name}-{kind}", *volumes)
+
         began = time.monotonic()
-        undisturbed = self.finish(self.start(path, name, *volumes))
+        self.finish(start("probed", PROBED), PROBED)
+        steps = max(5 * PROBED, int(KILLING / (time.monotonic() - began) * PROBED))
+        began = time.monotonic()
+        undisturbed = self.finish(start("undisturbed", steps), steps)
         took = time.monotonic() - began
         seed = random.randrange(1 << 32)
         began = time.monotonic()
-        run = self.start(path, f"{name}-{seed}", *volumes)
+        run = start(seed, steps)
         run.wait_for(lambda: run.trainers(replica=True), "a replica")
         killed = self.kill_some(run, random.Random(seed))
         processes = descendants(run.process.pid)
-        report = self.finish(run)
-        print(f"{name}: {dict(sorted(killed.items()))}, restarts {report['restarts']}; {took:.0f} s undisturbed, "
-              f"{time.monotonic() - began:.0f} s with kills; test accuracy {undisturbed['test_accuracy']:.4f} and "
-              f"{report['test_accuracy']:.4f}", flush=True)
+        report = self.finish(run, steps)
+        print(f"{name}: {steps} steps; {dict(sorted(killed.items()))}, restarts {report['restarts']}; {took:.0f} s "
+              f"undisturbed, {time.monotonic() - began:.0f} s with kills; test accuracy "
+              f"{undisturbed['test_accuracy']:.4f} and {report['test_accuracy']:.4f}", flush=True)
         wait_until_gone(processes)
         with self.subTest(seed=seed):
-            self.assertEqual(sum(killed.values()), KILLS, "it ended before it was killed so often: give it more steps")
+            self.assertEqual(sum(killed.values()), KILLS, "it ended before it was killed so often: raise KILLING")
             self.assertAlmostEqual(report["test_accuracy"], undisturbed["test_accuracy"], delta=POINTS)
 
     def test_mirrored(self):
