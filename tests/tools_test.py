@@ -387,6 +387,11 @@ esac""")
         self.assertEqual(["3.11"] * LISTS, self.installed())
         self.assertEqual(["3.11"] * LISTS, self.installed())
 
+    def test_of_each_wheel_pip_checks_the_sum(self):
+        """pip itself refuses a requirement without an exact version or without sums then."""
+        self.python("3.11", pip=r"case \$* in *\ --require-hashes\ *) ;; *) exit 9 ;; esac")
+        self.assertEqual(["3.11"] * LISTS, self.installed())
+
     def test_of_two_at_once_the_second_waits(self):
         go, installed = self.folder / "go", self.folder / "installed"
         self.python("3.11", pip=f"while [ ! -e {go} ]; do sleep 0.02; done")
@@ -861,7 +866,9 @@ class ImagesTest(unittest.TestCase):
 
     PROGRAMS = {
         "uname": "echo x86_64",
-        "docker": 'case "$1" in build) [ -z "${*##*$DOCKER_WANTS*}" ] ;; create) echo 1; touch "$0.1" ;; '
+        "docker": 'case "$1" in build) [ -z "${*##*$DOCKER_WANTS*}" ] ;; '
+                  'image) [ -z "${*##*RepoDigests*}" ] && echo "$DOCKER_DIGESTS"; true ;; '
+                  'create) echo 1; touch "$0.1"; [ -z "${*##*$DOCKER_CREATES*}" ] ;; '
                   'export) cp "$0.tar" "$3" ;; rm) rm "$0.$2" ;; esac',
         "cmake": "",
         "ldd": "",
@@ -869,9 +876,10 @@ class ImagesTest(unittest.TestCase):
         "readelf": "echo '  0x0010:   Name: GLIBC_2.4  Flags: none'; echo '  0x0020:   Name: GLIBC_2.38  Flags: none'",
     }
 
-    def make(self, libc, *arguments, other=None, wants="", release="bookworm"):
+    def make(self, libc, *arguments, other=None, wants="", release="bookworm", digests="", creates=""):
         """With the image's root file system for arm64 there already, if it was made of `other`. The engine builds only
-        if its arguments have what it `wants`."""
+        if its arguments have what it `wants`, and makes a container only of what `creates` names. It knows the base by
+        `digests`, as one that came from a registry."""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             if other:
@@ -892,6 +900,7 @@ class ImagesTest(unittest.TestCase):
             done = subprocess.run([folder / "tools/images", *arguments, "trainer"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, check=False,
                                   env={"PATH": f"{folder}/path:/usr/bin:/bin", "HOME": name, "DOCKER_WANTS": wants,
+                                       "DOCKER_DIGESTS": digests, "DOCKER_CREATES": creates,
                                        "OS_RELEASE": os_release(folder, release)})
             self.assertFalse((folder / "path/docker.1").exists(), "a container is left")
             return done
@@ -952,6 +961,13 @@ class ImagesTest(unittest.TestCase):
 
     def test_a_base_that_cannot_be_exported_is_a_failure(self):
         self.assertEqual(1, self.make(libc=None).returncode)
+
+    def test_a_base_of_a_registry_is_taken_and_named_by_its_digest(self):
+        """Its tag may move to another image meanwhile, and who has the image must know what it was made of."""
+        pinned = f"debian@sha256:{64 * '1'}"
+        done = self.make("2.38-1", digests=pinned, creates=f" {pinned} ",
+                         wants=f"org.opencontainers.image.base.digest=sha256:{64 * '1'} ")
+        self.assertEqual(0, done.returncode, done.stderr)
 
     def test_the_base_is_of_the_release_on_which_the_programs_were_linked(self):
         for release, base in (("bookworm", "debian:bookworm-slim"), ("trixie", "debian:trixie-slim")):
