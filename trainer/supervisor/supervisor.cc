@@ -238,8 +238,7 @@ void Supervisor::Superseded() {
   const std::chrono::seconds deadline(identity_.training.rendezvous_timeout_seconds);
   const SuccessorWatchOptions& watch = options_.successor_watch;
   stop_.Superseded(clock_.SteadyNow(), deadline - watch.after - watch.every);
-  LogInfo("asked to stop: the replicas save and leave",
-          {{"by", "a later pod has this one's name"}});
+  LogInfo("asked to stop: the replicas save and leave", {{"by", "a later pod of this name"}});
   StopReplicas();
 }
 
@@ -381,8 +380,7 @@ void Supervisor::LeaveResults() const {
   LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }
 
-// Keeps the rendezvous up until those who ask it have learned how training has ended. A pod that
-// will be replaced goes at once: its successor tells how far the job is.
+// Lets those who ask the rendezvous learn how training has ended, if no new pod will tell them.
 void Supervisor::Drain(int code) {
   const bool is_last = failure_ && !api::IsRetryableExitCode(*failure_) && !stop_.is_asked();
   if (is_last) rendezvous_->AwaitAsking(options_.silence, options_.tell_for);
