@@ -57,8 +57,6 @@ int Supervise(const Clock& clock) {
   SupervisorOptions options;
   options.replica_command = {std::filesystem::read_symlink("/proc/self/exe"), "replica"};
   options.stop_grace = StopGrace(std::chrono::seconds(identity->grace_seconds));
-  // A little longer than an operator waits between two questions.
-  if (identity->operated) options.tell_for = std::chrono::seconds(6);
   options.restart_in_place = ProcessEnv(api::kEnvRestartScope).value_or("InPlace") == "InPlace";
   const std::string address = HostPort(identity->pod_ip.empty() ? "0.0.0.0" : identity->pod_ip,
                                        fmt::format("{}", api::kMetricsPort));

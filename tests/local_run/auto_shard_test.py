@@ -52,10 +52,10 @@ class AutoShardTest(RunTest):
             self.length = len(records[0])
             (self.data / f"train-{file}").write_bytes(b"".join(records))
 
-    def run_job(self, name, policy, workers=2, checkpoints=None, length=None, shuffle=True):
+    def run_job(self, name, policy, workers=2, checkpoints=None, length=None):
         training = {
             "model": {"layers": [{"type": "Flatten"}, {"type": "Dense", "units": 4}]},
-            "dataset": {"format": "tfrecord", "path": "/data", "autoShard": policy, "shuffle": shuffle,
+            "dataset": {"format": "tfrecord", "path": "/data", "autoShard": policy,
                         "tfrecord": {"shape": [4, 4, 1], "classes": 4}},
             "evaluation": {"enabled": False}, "batchSize": {"global": 16}, **(length or {"epochs": 2})}
         folders, volumes = ["data"], ["--volume", f"data={self.data}"]
@@ -78,7 +78,6 @@ class AutoShardTest(RunTest):
         content = bytearray(path.read_bytes())
         content[place * self.length + 40] ^= 1
         path.write_bytes(content)
-        return file * RECORDS + place
 
     def test_a_process_reads_its_files_and_no_others(self):
         """Who reads a record finds that it is damaged."""
@@ -94,13 +93,6 @@ class AutoShardTest(RunTest):
                            if f"train-{file}: record at offset" in log.read_text(errors="replace")}
                 self.assertEqual(1, len(finders), finders)
                 self.assertIn(f"worker-{file % 2}", finders.pop())
-
-    def test_the_report_of_a_run_that_fails_has_its_last_step(self):
-        """It takes less time than there is between two heartbeats."""
-        sample = self.damage(1)
-        run, code, result, err = self.run_job("fails", "Auto", 1, shuffle=False)
-        self.assertEqual(11, code, err + run.logs()[-4000:])
-        self.assertEqual(sample // 16, result["steps"], result)
 
     def test_each_policy_uses_every_sample_as_often_as_it_says(self):
         for policy, steps in (("File", 50), ("Off", 100), ("Auto", 50)):

@@ -78,8 +78,7 @@ Coordinator::Coordinator(RosterConfig config, const Clock& clock,
       clock_(clock),
       proven_(std::move(proven)),
       callers_(config.token, config.listens_at, clock),
-      roster_(std::move(config)),
-      asked_(clock.SteadyNow()) {}
+      roster_(std::move(config)) {}
 
 SessionStream* Coordinator::Open(const std::string& peer) {
   const std::lock_guard lock(mutex_);

@@ -99,7 +99,6 @@ class Coordinator {
   void SetHostsWithoutAddress(std::set<std::string> hosts);
   std::int64_t refusals() const;  // see Refusals
   bool LeaderSaves() const;
-  void AwaitAsking(Duration silence, Duration timeout);  // see RendezvousService
   bool WaitUntilDrained(Duration timeout);
   void WaitUntilIdle();  // blocks until no stream and no Get is left
 
@@ -113,7 +112,6 @@ class Coordinator {
  private:
   void ProveTo(SessionId id, const proto::Join& join);
   void Tell(proto::GetStatusResponse& response) const;
-  bool HasTold() const;
   void Deliver(const Outbox& outbox);
   void LogWithinLimit(const std::string& line);
   void SyncStore();
@@ -134,8 +132,6 @@ class Coordinator {
   std::uint64_t store_generation_ = 0;  // 0: no active generation
   std::map<std::string, std::string> store_;
   std::size_t store_bytes_ = 0;
-  SteadyTime asked_;  // by whom may know the progress; or the start
-  std::string told_;  // the progress that the last answer told
   std::optional<proto::EvaluationReport> evaluation_;  // of the latest step
   std::optional<bool> evaluator_misses_checkpoints_;   // by the Evaluator's last report
   std::multimap<std::string, PendingGet*> gets_;       // by the first missing key

@@ -1,18 +1,9 @@
 // What the coordinator tells of the job, and what the Evaluator reports to it.
 #include <limits>
-#include <optional>
-#include <string>
 
 #include "trainer/rendezvous/coordinator.h"
 
 namespace lockstep::train {
-namespace {
-
-std::string TextOf(const std::optional<proto::TrainerProgress>& progress) {
-  return progress ? progress->SerializeAsString() : "";
-}
-
-}  // namespace
 
 void Coordinator::Describe(const std::string& peer, const proto::GetStatusRequest& request,
                            proto::GetStatusResponse& response) {
@@ -23,20 +14,7 @@ void Coordinator::Describe(const std::string& peer, const proto::GetStatusReques
       Deliver(roster_.Resize(request.workers(), clock_.SteadyNow()));
     }
     Tell(response);
-    asked_ = clock_.SteadyNow();
-    told_ = TextOf(roster_.progress());
-    changed_.notify_all();
   });
-}
-
-bool Coordinator::HasTold() const {
-  return told_ == TextOf(roster_.progress());
-}
-
-void Coordinator::AwaitAsking(Duration silence, Duration timeout) {
-  std::unique_lock lock(mutex_);
-  if (clock_.SteadyNow() - asked_ >= silence) return;
-  changed_.wait_for(lock, timeout, [this] { return HasTold(); });
 }
 
 void Coordinator::Tell(proto::GetStatusResponse& response) const {

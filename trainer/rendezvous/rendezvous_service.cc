@@ -47,10 +47,6 @@ class GrpcRendezvousService final : public RendezvousService {
 
   bool LeaderSaves() const override { return coordinator_.LeaderSaves(); }
 
-  void AwaitAsking(Duration silence, Duration timeout) override {
-    coordinator_.AwaitAsking(silence, timeout);
-  }
-
   bool WaitUntilDrained(Duration timeout) override {
     return coordinator_.WaitUntilDrained(timeout);
   }

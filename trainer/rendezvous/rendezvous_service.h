@@ -26,9 +26,6 @@ class RendezvousService {
   virtual std::int64_t refusals() const = 0;
   // True while rank 0 says that it saves.
   virtual bool LeaderSaves() const = 0;
-  // Blocks until whoever asks for the progress, as an operator does, has been told the latest one,
-  // but at most for `timeout`. Returns at once if nobody has asked for so long: `silence`.
-  virtual void AwaitAsking(Duration silence, Duration timeout) = 0;
   // Blocks until every member has been released and has hung up. Returns false after `timeout`.
   virtual bool WaitUntilDrained(Duration timeout) = 0;
 };

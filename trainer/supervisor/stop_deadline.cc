@@ -17,7 +17,6 @@ Duration StopGrace(Duration pod_grace) {
 }
 
 void StopDeadline::Asked(SteadyTime now) {
-  is_asked_ = true;
   last_ = std::min(last_, now + grace_);
   if (!next_) next_ = last_;
 }

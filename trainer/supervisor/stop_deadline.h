@@ -29,7 +29,6 @@ class StopDeadline {
   void Superseded(SteadyTime now, Duration patience);
 
   bool is_set() const { return next_.has_value(); }
-  bool is_asked() const { return is_asked_; }
   // When to call IsDue next. Nullopt: the pod does not stop.
   std::optional<SteadyTime> next() const { return next_; }
   // Returns true, once, when the replicas have to be killed. `saves`: the leading replica is saving
@@ -40,7 +39,7 @@ class StopDeadline {
   const Duration grace_, longest_save_;
   std::optional<SteadyTime> next_;
   SteadyTime last_ = SteadyTime::max();  // no save is waited for after this
-  bool waits_for_save_ = false, is_asked_ = false;
+  bool waits_for_save_ = false;
 };
 
 }  // namespace lockstep::train

@@ -81,7 +81,7 @@ class Supervisor {
   int PodExitCode() const;
   RestartBudget& BudgetOf(const Replica& replica);
   void LeaveResults() const;
-  void Drain(int code);
+  void Drain();
 
   const Identity& identity_;
   const Clock& clock_;
@@ -118,7 +118,7 @@ absl::StatusOr<int> Supervisor::Run() {
   }
   const int code = PodExitCode();
   if (code == api::kExitDone && identity_.Traits().trains_alone) LeaveResults();
-  if (rendezvous_) Drain(code);
+  if (code == api::kExitDone) Drain();
   return code;
 }
 
@@ -380,11 +380,9 @@ void Supervisor::LeaveResults() const {
   LeaveTerminationMessage(options_.termination_message_path, api::ResultsToMessage(results));
 }
 
-// Lets those who ask the rendezvous learn how training has ended, if no new pod will tell them.
-void Supervisor::Drain(int code) {
-  const bool is_last = failure_ && !api::IsRetryableExitCode(*failure_) && !stop_.is_asked();
-  if (is_last) rendezvous_->AwaitAsking(options_.silence, options_.tell_for);
-  if (code != api::kExitDone || rendezvous_->WaitUntilDrained(options_.drain_deadline)) return;
+// Keeps the rendezvous up until all members have learned that training is done.
+void Supervisor::Drain() {
+  if (!rendezvous_ || rendezvous_->WaitUntilDrained(options_.drain_deadline)) return;
   LogWarning("some members did not say goodbye before the leader's end");
 }
 

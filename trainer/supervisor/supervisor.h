@@ -25,10 +25,7 @@ struct SupervisorOptions {
   RestartBudgetOptions restart_budget;
   Duration stop_grace = std::chrono::seconds(25);      // from SIGTERM to SIGKILL of the replicas
   Duration drain_deadline = std::chrono::seconds(10);  // the leader's wait for members to hang up
-  // The leader's wait, after a failure for good, for an operator to ask for the last progress; and
-  // how long nobody has asked if there is none.
-  Duration tell_for = Duration::zero(), silence = std::chrono::seconds(10);
-  SuccessorWatchOptions successor_watch;  // of the leading pod's name
+  SuccessorWatchOptions successor_watch;               // of the leading pod's name
   // Set all or none. start_metrics is called once the signals are blocked, so that its threads
   // do not receive them.
   std::function<absl::StatusOr<std::unique_ptr<MetricsServer>>()> start_metrics;
@@ -46,9 +43,7 @@ struct SupervisorOptions {
 // signal killed it), after the others have been stopped. While the leading replica is saving, it
 // has kBusyWithin from the failure, but at most stop_grace from a SIGTERM or SIGINT. These failures
 // are not restarted: codes 1 to 127, kExitRendezvousDeadline and kExitGpuGone; any failure without
-// restart_in_place; any failure once the budget is spent. After a failure with a code of 1 to 127
-// the leader waits until the operator, if there is one that asks, has the last progress, at most
-// tell_for.
+// restart_in_place; any failure once the budget is spent.
 //   kExitPreempted: SIGTERM or SIGINT arrived, or a later pod has got the leading pod's name, and
 //     the replicas exited with that code or 0; any other code takes precedence.
 // Unavailable: the rendezvous's port is taken. Other errors: a replica could not be started. If

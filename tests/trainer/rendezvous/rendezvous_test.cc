@@ -230,24 +230,6 @@ TEST_F(LastNumbersTest, AreToldBeforeAllHaveFinished) {
   EXPECT_EQ(Status().progress().step(), 43);
 }
 
-TEST_F(LastNumbersTest, ALeaderWhomNobodyAsksDoesNotWait) {
-  Report(41);
-  replicas_[0].reset();
-  leader_->AwaitAsking(/*silence=*/0s, 1h);
-}
-
-TEST_F(LastNumbersTest, ALeaderWaitsForWhoeverAsksNowAndThen) {
-  leader_->AwaitAsking(1h, 1h);  // there is nothing to tell
-  Report(41);
-  replicas_[0].reset();
-  leader_->AwaitAsking(1h, 1ms);
-  auto told = std::async(std::launch::async, [this] { leader_->AwaitAsking(1h, 1h); });
-  EXPECT_EQ(told.wait_for(20ms), std::future_status::timeout);
-  EXPECT_EQ(Status().progress().step(), 41);
-  told.get();
-  leader_->AwaitAsking(1h, 1h);
-}
-
 TEST_F(RendezvousTest, AllGetTheSameGenerationAndDifferentRanks) {
   StartLeader();
   auto replicas = AllReplicas();

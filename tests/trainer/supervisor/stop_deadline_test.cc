@@ -28,14 +28,6 @@ TEST_F(StopDeadlineTest, APodThatDoesNotStopHasNone) {
   EXPECT_FALSE(deadline_.IsDue(kStart + 1h, false));
 }
 
-TEST_F(StopDeadlineTest, AFailureDoesNotAskThePodToStop) {
-  deadline_.Failed(kStart);
-  EXPECT_TRUE(deadline_.is_set());
-  EXPECT_FALSE(deadline_.is_asked());
-  deadline_.Asked(kStart);
-  EXPECT_TRUE(deadline_.is_asked());
-}
-
 TEST_F(StopDeadlineTest, WhoeverAsksThePodToStopDoesNotWaitForASave) {
   deadline_.Asked(kStart);
   deadline_.Asked(kStart + 5s);

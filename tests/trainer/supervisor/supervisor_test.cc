@@ -351,34 +351,6 @@ bool SaysThatItSaves(const std::string& address) {
   });
 }
 
-Settings LeaderThatFails(const std::string& address, const std::string& replica) {
-  return {{api::kEnvTfConfig, TfConfig(0, {address})},
-          {"TEST_REPLICA", replica},
-          {"TEST_IN_PLACE", "0"},
-          {"TEST_TELL_SECONDS", "60"}};
-}
-
-TEST(SupervisorTest, ALeaderThatFailsForGoodWaitsUntilSomebodyHasAskedForItsLastStep) {
-  const std::string address = fmt::format("127.0.0.1:{}", FreePort());
-  Pod leader(LeaderThatFails(address, "step, then 20"));
-  const auto status = proto::TrainerStatus::NewStub(
-      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-  leader.Next("started");
-  EXPECT_TRUE(lockstep::testing::Eventually([&] {
-    grpc::ClientContext context;
-    proto::GetStatusResponse said;
-    return status->GetStatus(&context, {}, &said).ok() && said.progress().step() == 5;
-  }));
-  EXPECT_EQ(leader.Wait(), 20);
-}
-
-TEST(SupervisorTest, ALeaderThatIsReplacedDoesNotWaitForQuestions) {
-  const auto start = std::chrono::steady_clock::now();
-  Pod leader(LeaderThatFails(fmt::format("127.0.0.1:{}", FreePort()), "step, then 210"));
-  EXPECT_EQ(leader.Wait(), 210);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 30s);
-}
-
 // Its node's kubelet has died, say: the pod was given up, and nobody tells it so.
 TEST(SupervisorTest, ALeaderWhoseNameALaterPodHasSavesAndLeaves) {
   const TempDirectory folder;

@@ -77,15 +77,6 @@ int RunLeader(const Identity& identity, bool saves, Duration busy) {
   return 200;
 }
 
-// Trains a step and fails.
-int RunFailing(const Identity& identity, int code) {
-  const SystemClock clock;
-  const auto rendezvous = MakeRendezvousClient(identity, clock);
-  if (!rendezvous->Join(-1, "layout").ok()) return 211;
-  rendezvous->Report({.step = 5});
-  return code;
-}
-
 int RunReplica() {
   if (Setting("TEST_REPLICA", "") == "slow to take signals up") {
     Tell(fmt::format("began {}", getpid()));
@@ -102,8 +93,6 @@ int RunReplica() {
                    identity->incarnation.process_number));
   const std::string mode = Setting("TEST_REPLICA", "member");
   if (mode == "member") return RunMember(*identity);
-  if (mode == "step, then 20") return RunFailing(*identity, 20);
-  if (mode == "step, then 210") return RunFailing(*identity, 210);
   if (mode == "leader saves for 1 s") return RunLeader(*identity, true, 1s);
   if (mode == "leader saves for ever") return RunLeader(*identity, true, 1h);
   if (mode == "leader hangs") return RunLeader(*identity, false, 1h);
@@ -213,7 +202,6 @@ int RunPod() {
   options.restart_budget.first_delay = 10ms;
   options.stop_grace =
       std::chrono::milliseconds(std::atoi(Setting("TEST_GRACE_MS", "10000").c_str()));
-  options.tell_for = std::chrono::seconds(std::atoi(Setting("TEST_TELL_SECONDS", "0").c_str()));
   options.start_metrics = []() -> absl::StatusOr<std::unique_ptr<MetricsServer>> {
     if (Setting("TEST_METRICS_PORT", "") == "taken") return absl::UnavailableError("it is taken");
     return std::make_unique<TellingMetrics>();
