@@ -162,6 +162,16 @@ TEST(HttpServerTest, SilentConnectionsKeepNobodyWaiting) {
   }
 }
 
+TEST(HttpServerTest, ASilentConnectionIsClosedSoon) {
+  const auto server = StartPages("127.0.0.1:0");
+  testing::TcpClient silent(server->port()), halting(server->port());
+  halting.Send("GET /well HTTP/1.1\r\n");
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(silent.ReadAll(), "");
+  EXPECT_EQ(halting.ReadAll(), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, testing::TimeLimit(std::chrono::seconds(10)));
+}
+
 // A server whose thread stands still in a page, so that it accepts nobody until GoOn.
 class StalledServer {
  public:

@@ -19,10 +19,6 @@
 namespace lockstep::kube {
 namespace {
 
-// The longest pause between two tries of a watch, whatever the server asks for: a longer one would
-// look like a healthy, silent watch.
-constexpr Duration kLongestPause = std::chrono::minutes(1);
-
 // The server ends a watch within `limit`. The jitter keeps a client's watches from ending together.
 int WatchSeconds(Duration limit) {
   thread_local std::minstd_rand random{std::random_device{}()};
@@ -146,7 +142,7 @@ absl::Status ApiServerClient::StreamTo(
       continue;
     }
     if (AsksToComeBack(*response)) {
-      WaitOrStop(std::min<Duration>(*response->retry_after, kLongestPause), stop);
+      WaitOrStop(std::min<Duration>(*response->retry_after, options_.longest_pause), stop);
     }
     if (stop.stop_requested()) return absl::OkStatus();
     return ErrorOf(what, *response, server_);

@@ -56,6 +56,9 @@ struct RestClientOptions {
   // The server ends a watch within this time; a stream that is silent for a sixteenth longer is
   // dead.
   Duration watch_timeout = std::chrono::minutes(4);
+  // The longest pause after a refused watch or log stream, whatever the server asks for: a longer
+  // one would look like a healthy, silent watch.
+  Duration longest_pause = std::chrono::minutes(1);
 };
 
 struct PodLogOptions {

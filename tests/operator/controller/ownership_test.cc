@@ -212,7 +212,8 @@ TEST(OwnershipTest, AForgedOwnerReferenceMakesNoPodOrServiceTheJobs) {
                               {"namespace", space},
                               {"ownerReferences", kube::Object::array({reference})},
                               {"labels",
-                               {{api::kLabelRole, "worker"},
+                               {{api::kLabelJobUid, world.Job()->metadata.uid},
+                                {api::kLabelRole, "worker"},
                                 {api::kLabelReplicaIndex, "0"},
                                 {api::kLabelAttempt, "0"}}}}},
                             {"status", {{"phase", "Failed"}, {"reason", "Error"}}}});

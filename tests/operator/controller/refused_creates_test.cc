@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <thread>
+#include <vector>
+
 #include "api/v1/names.h"
 #include "operator/controller/rules/parts/status.h"
 #include "tests/operator/controller/world.h"
@@ -180,12 +184,28 @@ TEST(RefusedCreatesTest, AfterARefusalPodsAreCreatedInGrowingSteps) {
   world.SyncAll();
   EXPECT_FALSE(world.Reconcile().ok());
   EXPECT_LE(world.client.Count("create", "Pod"), 8) << "those that were under way together";
-  SetQuota(world, 3);
+  std::mutex mutex;
+  int under_way = 0;
+  std::vector<int> together;  // at the begin of each create
+  world.client.SetBefore([&](const HookedClient::Call& call) {
+    if (call.verb != "create" || call.kind != "Pod") return absl::OkStatus();
+    {
+      const std::lock_guard lock(mutex);
+      together.push_back(++under_way);
+    }
+    std::this_thread::sleep_for(milliseconds(20));  // lets others begin that do not wait for it
+    const std::lock_guard lock(mutex);
+    --under_way;
+    return together.size() <= 3 ? absl::OkStatus() : absl::PermissionDeniedError("exceeded quota");
+  });
   world.clock.Advance(std::chrono::minutes(1));
   world.SyncAll();
-  const int before = world.client.Count("create", "Pod");
   EXPECT_FALSE(world.Reconcile().ok());
-  EXPECT_LE(world.client.Count("create", "Pod") - before, 1 + 2 + 4) << "steps of 1, 2 and 4";
+  EXPECT_THAT(world.Pods(), SizeIs(3)) << "steps of 1 and 2, and all of 4 are refused";
+  EXPECT_LE(together.size(), 1U + 2U + 4U);
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    EXPECT_LE(together[i], i < 1 ? 1 : i < 3 ? 2 : 4) << "create " << i;
+  }
 }
 
 TEST(RefusedCreatesTest, ChangesOfThePodsThatThereAreDoNotShortenTheBackOff) {

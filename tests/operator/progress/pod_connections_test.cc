@@ -69,5 +69,22 @@ TEST_F(PodConnectionsTest, AConnectionThatHasEndedKeepsUpWithNothing) {
   EXPECT_FALSE(connections_.Allow(opened_.id));
 }
 
+TEST(PodConnectionsAddressTest, APodMayHaveAnIpv6Address) {
+  absl::StatusOr<Listener> pod = ListenAt("[::1]:0", 1);
+  if (!pod.ok()) GTEST_SKIP() << "no IPv6 here: " << pod.status();
+  PodConnections connections{100};
+  const auto opened = connections.Open("::1", pod->port);  // as podIP says it
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  pollfd waiting{pod->socket.fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, -1), 1);
+}
+
+TEST(PodConnectionsAddressTest, WhatIsNoAddressIsRefused) {
+  PodConnections connections{100};
+  for (const char* host : {"localhost", "[::1]", ""}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(connections.Open(host, 1).status())) << host;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::progress

@@ -345,9 +345,12 @@ TEST(ObservedTest, OfTwoConditionsOfATypeTheFirstCounts) {
 
 TEST(ObservedTest, TheMainContainerIsTheAnnotatedOneWhicheverComesFirst) {
   Object pod = PodWith("Never", "Running", ExitOf(7));
-  pod["metadata"]["annotations"][api::kAnnotationMainContainer] =
-      pod["spec"]["containers"][0]["name"];
+  // By a known name, the container would be found without the note.
+  pod["spec"]["containers"][1]["name"] = pod["status"]["containerStatuses"][1]["name"] = "train";
+  pod["metadata"]["annotations"][api::kAnnotationMainContainer] = "train";
   const auto plain = ObservePod(pod);
+  ASSERT_TRUE(plain && plain->termination);
+  EXPECT_EQ(plain->termination->exit_code, 7);
   // As Istio does with holdApplicationUntilProxyStarts.
   Object& containers = pod["spec"]["containers"];
   containers.insert(containers.begin(), {{"name", "istio-proxy"}});

@@ -640,6 +640,17 @@ TEST_F(RestClientTest, AWatchGivesEventsAsTheyComeAndEndsWithTheStream) {
                         "labelSelector=a%20in%20%28b%29&resourceVersion=5&timeoutSeconds="));
 }
 
+TEST_F(RestClientTest, ARefusedWatchPausesNoLongerThanItMay) {
+  Serve([](const Request&, Connection& to) { to.Respond(429, "", {{"Retry-After", "3600"}}); });
+  const auto client = Connect({.longest_pause = std::chrono::milliseconds(50)});
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      client->Watch(kPodKind, {.namespace_name = "x"}, {}, [](WatchEvent) {})));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, std::chrono::milliseconds(50));
+  EXPECT_LT(took, testing::TimeLimit(seconds(20)));
+}
+
 // A tenant's object can have 9 MB as an event, and the next arrives before this one is read.
 TEST_F(RestClientTest, AWatchThatIsReadSlowlyIsNotReadAhead) {
   constexpr int kEvents = 100;
