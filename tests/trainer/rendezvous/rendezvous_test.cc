@@ -1107,6 +1107,17 @@ TEST_F(RendezvousTest, AMemberThatNeverFinishesIsGivenUp) {
   EXPECT_THAT(std::string(finished.message()), HasSubstr("the other members have not finished"));
 }
 
+TEST_F(RendezvousTest, AStopIsHeardWhileTheOthersFinish) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  auto finish = std::async(std::launch::async, [&] { return replicas[1]->rendezvous->Finish(); });
+  ASSERT_TRUE(replicas[1]->StillWaits(finish));
+  replicas[1]->stop = true;
+  const absl::Status stopped = finish.get();
+  EXPECT_EQ(stopped.code(), absl::StatusCode::kCancelled) << stopped;
+}
+
 TEST_F(RendezvousTest, FinishIsAbortedByALossAndWorksInTheNextGeneration) {
   StartLeader();
   auto replicas = AllReplicas();

@@ -11,6 +11,13 @@ using namespace std::chrono_literals;
 
 constexpr SteadyTime kStart = SteadyTime() + 1h;
 
+TEST(StopGraceTest, IsThePodsLessSomeTimeForItsOwnEnd) {
+  EXPECT_EQ(StopGrace(10min), Duration(9min + 55s));
+  EXPECT_EQ(StopGrace(30s), Duration(25s));
+  EXPECT_EQ(StopGrace(6s), Duration(5s));
+  EXPECT_EQ(StopGrace(0s), Duration::zero());
+}
+
 class StopDeadlineTest : public ::testing::Test {
  protected:
   // Returns how long after kStart the replicas are killed if one of them saves, or does not.

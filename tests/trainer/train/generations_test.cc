@@ -114,6 +114,23 @@ TEST_F(GenerationsTest, AGroupThatCanNeverBeFormedIsGivenUp) {
   }
 }
 
+TEST_F(GenerationsTest, GroupsThatFailAreFormedLessAndLessOften) {
+  const auto rank = Alone();
+  std::vector<SteadyTime> connects;
+  rank->faults.before = [&](At at) {
+    if (at != At::kConnect) return absl::OkStatus();
+    connects.push_back(std::chrono::steady_clock::now());
+    return absl::UnavailableError("refused");
+  };
+  const RestartBudgetOptions budget = {.restarts = 3,
+                                       .first_delay = std::chrono::milliseconds(20),
+                                       .longest_delay = std::chrono::milliseconds(40)};
+  EXPECT_EQ(RunGenerations(rank->loop, budget), api::kExitRendezvousDeadline);
+  ASSERT_EQ(connects.size(), 4U);
+  EXPECT_GE(connects[2] - connects[1], budget.first_delay);
+  EXPECT_GE(connects[3] - connects[2], budget.longest_delay);
+}
+
 // How often that is started again is limited elsewhere.
 TEST_F(GenerationsTest, GenerationsThatEndedBecauseAMemberWasLostAreNotTakenFromTheBudget) {
   const auto rank = Alone();
