@@ -5,7 +5,9 @@
 namespace lockstep::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunReport Report(const std::string& state) {
   RunReport report;
@@ -84,6 +86,12 @@ TEST(RunReportTest, TextNamesTheFailureAndTheFiles) {
   EXPECT_THAT(text, HasSubstr("worker 1 ended with exit code 11"));
   EXPECT_THAT(text, HasSubstr("train-images: wrong magic"));
   EXPECT_THAT(text, HasSubstr("w/logs"));
+}
+
+TEST(RunReportTest, WhatAProgramSaidLastDoesNotCommandTheTerminal) {
+  RunReport report = Report("Failed");
+  report.status.failure.emplace().message = "\033[2Jgone\n";
+  EXPECT_THAT(ToText(report), AllOf(HasSubstr("?[2Jgone\n"), Not(HasSubstr("\033"))));
 }
 
 TEST(RunReportTest, ARunThatWasStoppedTellsOfTheLastFailure) {
