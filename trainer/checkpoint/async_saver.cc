@@ -31,6 +31,10 @@ AsyncSaver::~AsyncSaver() {
 }
 
 void AsyncSaver::Save(Snapshot snapshot, bool keeps) {
+  Save(std::make_shared<const Snapshot>(std::move(snapshot)), keeps);
+}
+
+void AsyncSaver::Save(std::shared_ptr<const Snapshot> snapshot, bool keeps) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !pending_; });
   unsaved_.reset();
@@ -39,22 +43,27 @@ void AsyncSaver::Save(Snapshot snapshot, bool keeps) {
   changed_.notify_all();
 }
 
+std::shared_ptr<const Snapshot> AsyncSaver::Unsaved() const {
+  const std::lock_guard lock(mutex_);
+  return unsaved_;
+}
+
 std::int64_t AsyncSaver::UnsavedStep() const {
   const std::lock_guard lock(mutex_);
   return unsaved_ ? unsaved_->step : -1;
 }
 
-std::int64_t AsyncSaver::SaveAgain() {
-  std::optional<Snapshot> unsaved = TakeUnsaved();
-  if (!unsaved) return -1;
-  const std::int64_t step = unsaved->step;
-  Save(*std::move(unsaved), /*keeps=*/true);
-  return step;
+void AsyncSaver::DropUnsaved() {
+  const std::lock_guard lock(mutex_);
+  unsaved_.reset();
 }
 
-std::optional<Snapshot> AsyncSaver::TakeUnsaved() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(unsaved_, std::nullopt);
+std::int64_t AsyncSaver::SaveAgain() {
+  std::shared_ptr<const Snapshot> unsaved = Unsaved();
+  if (!unsaved) return -1;
+  const std::int64_t step = unsaved->step;
+  Save(std::move(unsaved), /*keeps=*/true);
+  return step;
 }
 
 absl::Status AsyncSaver::Wait() {

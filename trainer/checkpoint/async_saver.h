@@ -3,8 +3,9 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <optional>
+#include <string>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -29,13 +30,13 @@ class AsyncSaver {
   // Waits until no save is running. Returns the latest save's status; OK before the first.
   absl::Status Wait();
 
-  // The snapshot of the latest finished save, if that has failed and keeps it. None of these waits
-  // for a save that is running. UnsavedStep returns its step; SaveAgain, too, and starts its save
-  // once more. -1: there is none.
-  std::int64_t UnsavedStep() const;
+  // Returns the snapshot of the latest finished save, if that has failed and keeps it; else null.
+  // None of these waits for a save that is running.
+  std::shared_ptr<const Snapshot> Unsaved() const;
+  std::int64_t UnsavedStep() const;  // its step; -1: there is none
+  void DropUnsaved();
+  // Starts its save once more. Returns its step; -1: there is none.
   std::int64_t SaveAgain();
-  std::optional<Snapshot> TakeUnsaved();
-  void DropUnsaved() { TakeUnsaved(); }
 
   struct Outcome {
     absl::Status status;                // of the latest finished save
@@ -51,13 +52,14 @@ class AsyncSaver {
 
  private:
   void Run();
+  void Save(std::shared_ptr<const Snapshot> snapshot, bool keeps);
 
   CheckpointStore& store_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Snapshot> pending_;  // set until its save is done
+  std::shared_ptr<const Snapshot> pending_;  // set until its save is done
   bool keeps_pending_ = false;
-  std::optional<Snapshot> unsaved_;
+  std::shared_ptr<const Snapshot> unsaved_;
   Outcome outcome_;
   bool stopping_ = false;
   std::thread thread_;  // last: uses all of the above

@@ -72,7 +72,8 @@ absl::StatusOr<Membership> Join(TrainLoop& loop, const std::string& fingerprint)
   for (;;) {
     if (loop.SavesForNewWorkers()) return absl::CancelledError("for another number of workers");
     absl::StatusOr<Membership> joined = JoinOnce(loop, fingerprint);
-    const bool may_put_off = loop.saver != nullptr && loop.state.step > 0 && !loop.keeps_workers;
+    const bool may_put_off =
+        loop.saver != nullptr && loop.StepInMemory() > 0 && !loop.keeps_workers;
     const bool must_resize = absl::IsCancelled(joined.status()) &&
                              !loop.rendezvous.StopRequested() && loop.rendezvous.NewWorkers();
     if (!must_resize || !may_put_off) return joined;
@@ -143,7 +144,7 @@ Exit SaveBefore(Exit exit, TrainLoop& loop) {
   if (saved.end == LoopEnd::kDiverged) return ExitWith(api::kExitDiverged, saved.reason);
   if (exit.code == api::kExitPreempted) return StoppedUnsaved(saved.reason);
   LogError("the state in memory is not saved",
-           {{"step", loop.state.step}, {"reason", std::string(saved.reason.message())}});
+           {{"step", loop.StepInMemory()}, {"reason", std::string(saved.reason.message())}});
   return exit;
 }
 

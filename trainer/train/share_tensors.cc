@@ -178,24 +178,26 @@ absl::Status ExchangeParameters(Session& session, Strategy& strategy) {
   return absl::OkStatus();
 }
 
-absl::Status ScatterState(const StateTensors& given, Session& session, Strategy& strategy) {
+absl::Status ScatterState(const Snapshot* given, Session& session, Strategy& strategy) {
   for (const std::span<float> values : {session.model().parameters(), session.model().states()}) {
     LOCKSTEP_RETURN_IF_ERROR(BroadcastValues(values, /*root=*/0, session, strategy));
   }
   struct {
     bool slots, averages;
-  } has{.slots = !given.optimizer.empty(), .averages = HasAverages(given.model)};
+  } has{.slots = given != nullptr && !given->optimizer.empty(),
+        .averages = given != nullptr && HasAverages(given->model)};
   LOCKSTEP_RETURN_IF_ERROR(
       strategy.Broadcast(std::as_writable_bytes(std::span(&has, 1)), /*root=*/0));
   Optimizer& optimizer = session.optimizer();
   optimizer.ResetSlots();  // the average begins at the parameters
   Passage passage(session, strategy);
-  const auto slots = ByName(given.optimizer);
+  const TensorsByName slots = given == nullptr ? TensorsByName() : ByName(given->optimizer);
   for (int i = 0; has.slots && i < optimizer.rule_slots(); ++i) {
     LOCKSTEP_RETURN_IF_ERROR(passage.Scatter(slots, NameInSlot(optimizer, i), optimizer.slot(i)));
   }
   if (!has.averages || !optimizer.has_average()) return absl::OkStatus();
-  return passage.Scatter(ByName(given.model), &AverageOf, optimizer.average());
+  const TensorsByName averages = given == nullptr ? TensorsByName() : ByName(given->model);
+  return passage.Scatter(averages, &AverageOf, optimizer.average());
 }
 
 absl::StatusOr<StateTensors> GatherShares(Gathers needs, Session& session, Strategy& strategy,

@@ -28,9 +28,9 @@ bool IsWholeInMemory(const Membership& membership, std::int64_t total_steps);
 absl::Status ExchangeParameters(Session& session, Strategy& strategy);
 
 // Gives every rank the parameters and running statistics of rank 0, and its share of what `given`
-// has for the optimizer, which is that of rank 0; others ignore it. Without it, the slots become
-// what they are initially, and the average begins at the parameters.
-absl::Status ScatterState(const StateTensors& given, Session& session, Strategy& strategy);
+// has for the optimizer, which is that of rank 0 (null: nothing); others ignore it. Without it, the
+// slots become what they are initially, and the average begins at the parameters.
+absl::Status ScatterState(const Snapshot* given, Session& session, Strategy& strategy);
 
 // Returns the tensors of a checkpoint to rank 0, as far as it needs them, and nothing to others.
 // `needs` is that of rank 0; others ignore it. `best`: the model of the best evaluation, on all

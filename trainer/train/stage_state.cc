@@ -77,6 +77,18 @@ std::map<std::string, Tensor*> ByName(auto& tensors) {
   return by_name;
 }
 
+// As WithAverages, without copies.
+std::map<std::string, const NamedTensor*> WhatIsGiven(const Snapshot& given) {
+  std::map<std::string, const NamedTensor*> by_name = ByName<const NamedTensor>(given);
+  if (!given.best.empty()) return by_name;
+  for (const NamedTensor& tensor : given.model) {
+    if (IsAverage(tensor.name)) continue;
+    const auto average = by_name.find(AverageOf(tensor.name));
+    by_name[kBestPrefix + tensor.name] = average == by_name.end() ? &tensor : average->second;
+  }
+  return by_name;
+}
+
 // Rank 0's side for one stage.
 absl::Status GiveTo(int stage, const std::map<std::string, const NamedTensor*>& given,
                     StageGroups& groups) {
@@ -209,12 +221,13 @@ std::vector<int> RanksWithState(const Membership& membership, int stages,
   return {};
 }
 
-absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups,
+absl::Status GiveTensors(const Snapshot* given, Session& session, StageGroups& groups,
                          std::vector<NamedTensor>* best) {
   const StagePlace& place = groups.place();
   if (place.pipeline != 0) return absl::OkStatus();
   if (!place.is_first()) return TakeFromRankZero(session, groups, best);
-  const std::map<std::string, const NamedTensor*> by_name = ByName<const NamedTensor>(given);
+  std::map<std::string, const NamedTensor*> by_name;
+  if (given != nullptr) by_name = WhatIsGiven(*given);
   for (int stage = 1; stage < place.stages; ++stage) {
     LOCKSTEP_RETURN_IF_ERROR(GiveTo(stage, by_name, groups));
   }

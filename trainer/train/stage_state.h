@@ -24,10 +24,11 @@ namespace lockstep::train {
 std::vector<int> RanksWithState(const Membership& membership, int stages, std::int64_t total_steps);
 
 // Gives each stage those of its tensors that `given` has; it keeps its own value of others. `given`
-// is that of rank 0; others ignore it. `best`, which rank 0 ignores, gets the best model that is
-// given, as far as it is this stage's; null: the run keeps none. FailedPrecondition: a stage sent
-// rank 0 names that are too long or no list. Other errors: those of StageGroups.
-absl::Status GiveTensors(const StateTensors& given, Session& session, StageGroups& groups,
+// is that of rank 0 (null: nothing); others ignore it. `best`, which rank 0 ignores, gets the best
+// model that is given (the averages or parameters, if `given` has no other), as far as it is this
+// stage's; null: the run keeps none. FailedPrecondition: a stage sent rank 0 names that are too
+// long or no list. Other errors: those of StageGroups.
+absl::Status GiveTensors(const Snapshot* given, Session& session, StageGroups& groups,
                          std::vector<NamedTensor>* best);
 
 // What rank 0 needs of all stages.

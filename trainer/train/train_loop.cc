@@ -20,6 +20,10 @@ std::int64_t TrainLoop::OfferedStep() const {
   return session.update_site() == UpdateSite::kRankZero ? -1 : state.step;
 }
 
+std::int64_t TrainLoop::StepInMemory() const {
+  return std::max(state.step, saver == nullptr ? -1 : saver->UnsavedStep());
+}
+
 LoopOutcome TrainLoop::Run(const Membership& membership) {
   tries_to_leave = 0;
   if (Ended ended = Enter(membership)) return *std::move(ended);
@@ -37,7 +41,9 @@ TrainLoop::Ended TrainLoop::Enter(const Membership& membership) {
     return EndOfStrategy(std::move(connected));
   }
   rendezvous.SetActivity(api::Activity::kSharingState);
-  if (Ended ended = ShareState(membership)) return ended;
+  Ended not_shared = ShareState(membership);
+  given.reset();
+  if (not_shared) return not_shared;
   if (saver != nullptr) saver->DropUnsaved();  // the ranks have what is newer, or this
   return CheckFiles(membership.rank);
 }
@@ -293,22 +299,23 @@ absl::Status TrainLoop::WaitForSave() {
 }
 
 LoopOutcome TrainLoop::SaveAlone() {
-  if (saver == nullptr || state.step <= 0) return {.end = LoopEnd::kStopped, .reason = {}};
+  if (saver == nullptr) return {.end = LoopEnd::kStopped, .reason = {}};
   if (session.is_divided()) {
     absl::Status last = WaitForSave();
     // The save for a pod that has left may have failed, and what it was to save is still here.
-    if (const std::int64_t unsaved = saver->SaveAgain(); unsaved >= 0) {
-      last = WaitForSave();
-      if (last.ok() && unsaved == state.step) last_save = state;
-    }
-    if (state == restored || (state == last_save && last.ok())) return {LoopEnd::kStopped, {}};
-    if (!last.ok()) return {LoopEnd::kStopped, last};
+    const std::int64_t unsaved = saver->SaveAgain();
+    if (unsaved >= 0) last = WaitForSave();
+    if (!last.ok() && (unsaved >= 0 || absl::IsAborted(last))) return {LoopEnd::kStopped, last};
+    if (unsaved >= 0 && unsaved == state.step) last_save = state;
+    const bool is_saved = state == restored || (state == last_save && last.ok());
+    if (state.step <= 0 || is_saved) return {LoopEnd::kStopped, {}};
     return {
         LoopEnd::kStopped,
         absl::UnavailableError(fmt::format(
             "a checkpoint needs all {}, and the processes that have the others are not connected",
             session.shares_updates() ? "shares of the optimizer's state" : "stages of the model"))};
   }
+  if (state.step <= 0) return {LoopEnd::kStopped, {}};
   return SaveAndEnd(LoopEnd::kStopped, /*rank=*/0);
 }
 

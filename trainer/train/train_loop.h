@@ -52,9 +52,10 @@ struct TrainLoop {
     std::int64_t saves = 0;  // of rank 0 that had succeeded by then
     SteadyTime at;
   };
-  // If the model is cut into stages or the optimizer's state is sharded, on rank 0: what it has
-  // read for all ranks, until they have it; and what they have given it for a save.
-  StateTensors given_tensors = {};
+  // If the model is cut into stages or the optimizer's state is sharded, on rank 0: what it gives
+  // all ranks when a generation begins (the newest checkpoint, or what it could not save; initial
+  // weights alone have no step); and what they have given it for a save.
+  std::shared_ptr<const Snapshot> given = {};
   StateTensors gathered_tensors = {};
 
   // That of `state`, if KeepsBest; else anything.
@@ -66,9 +67,10 @@ struct TrainLoop {
 
   // On any outcome, `state` and the session are those of the last applied step.
   LoopOutcome Run(const Membership& membership);
-  // Saves `state` outside of a generation. Returns kStopped, with Ok if it is saved, if this
-  // process does not save checkpoints or if it has nothing new to save; else with the reason. Other
-  // ends as for SaveAndEnd.
+  // Saves what is in memory outside of a generation: `state`, or what the latest save has failed to
+  // save, if that is kept. Returns kStopped, with Ok if it is saved, if this process does not save
+  // checkpoints or if it has nothing new to save; else with the reason. Other ends as for
+  // SaveAndEnd.
   LoopOutcome SaveAlone();
   // Between generations. Returns true if this process, rank 0, must leave for another number of
   // workers: what the group has in memory is saved, or can never be. Puts the number off if a later
@@ -77,6 +79,9 @@ struct TrainLoop {
   // Returns the step of the state that this process can give to its group; -1 if it has none, as a
   // rank whose parameters rank 0 updates: it lacks the optimizer's state.
   std::int64_t OfferedStep() const;
+  // Returns the newest step that this process could save, alone or with its group, or has kept
+  // because it could not; -1: none.
+  std::int64_t StepInMemory() const;
 
   // The parts that strategies without a group use, too. `rank` 0 saves and reports.
   using Ended = std::optional<LoopOutcome>;  // nullopt: training continues
@@ -98,7 +103,7 @@ struct TrainLoop {
   bool IsBest() const { return KeepsBest(state) && state.best.step == state.step; }
   bool HasOtherBest() const { return KeepsBest(state) && !IsBest(); }
   // Takes that of `state` from a checkpoint. Returns false if it is not there.
-  bool TakeBestOf(Snapshot& snapshot);
+  bool TakeBestOf(const Snapshot& snapshot);
   Ended EvaluateIfDue(int rank, const std::function<Evaluated()>& evaluate);
   Ended CheckParameters();
   // Saves a state that has not been saved yet, if its step is one of checkpoint.everySteps.
@@ -120,7 +125,7 @@ struct TrainLoop {
   Ended CheckFiles(int rank);
   Ended EndLastSave();
   Ended RestoreNewest();
-  absl::Status TakeBest(Snapshot& snapshot);
+  absl::Status TakeBest(const Snapshot& snapshot);
   Ended Initialize();
   LoopOutcome RunSteps(int rank);
   // How a generation ends for pods that stop, and for another number of workers.

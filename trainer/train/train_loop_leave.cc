@@ -97,7 +97,7 @@ TrainLoop::Ended TrainLoop::AwaitSave(const std::string& key) {
 
 // Its peers wait for it meanwhile, and the group is formed again as it was if this fails.
 bool TrainLoop::SavesForNewWorkers() {
-  if (saver == nullptr || state.step <= 0 || keeps_workers) return false;
+  if (saver == nullptr || StepInMemory() <= 0 || keeps_workers) return false;
   if (rendezvous.StopRequested() || !rendezvous.NewWorkers()) return false;
   const LoopOutcome own = SaveAlone();
   if (own.end == LoopEnd::kStopped && !own.reason.ok()) {

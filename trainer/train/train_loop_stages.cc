@@ -41,10 +41,9 @@ TrainLoop::Ended TrainLoop::ShareStagesState(const Membership& membership, Stage
     if (membership.rank != 0) best = {};
     const bool takes_best = KeepsBest(shared) && place.pipeline == 0 && !place.is_first();
     std::vector<NamedTensor> given_best;
-    const absl::Status given =
-        GiveTensors(given_tensors, session, groups, takes_best ? &given_best : nullptr);
-    given_tensors = {};
-    if (!given.ok()) return EndOfStrategy(given);
+    const absl::Status done =
+        GiveTensors(given.get(), session, groups, takes_best ? &given_best : nullptr);
+    if (!done.ok()) return EndOfStrategy(done);
     if (takes_best) best = {shared.best.step, std::move(given_best)};
   } else {
     source = ranks[static_cast<std::size_t>(place.stage)] / place.stages;

@@ -40,13 +40,13 @@ void NoteLostShares(const Membership& membership, std::int64_t unsaved) {
 
 // Returns this process's tensors of a model, in the order of CopyModel. Without data where `model`
 // lacks one.
-std::vector<NamedTensor> OwnOf(std::vector<NamedTensor> model, Session& session) {
+std::vector<NamedTensor> OwnOf(const std::vector<NamedTensor>& model, Session& session) {
   std::vector<NamedTensor> own;
   for (const TensorName& tensor : OwnNames(session).model) {
     if (IsAverage(tensor.name)) continue;
     const auto found = std::ranges::find(model, tensor.name, &NamedTensor::name);
     own.push_back(found == model.end() ? NamedTensor{.name = tensor.name, .shape = tensor.shape}
-                                       : std::move(*found));
+                                       : *found);
   }
   return own;
 }
@@ -92,6 +92,7 @@ TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
     if (membership.rank == 0) not_restored = RestoreOrInitialize();
   }
   RunState shared = not_restored ? RunState{} : state;
+  if (!is_whole) state = {};  // until this rank, too, has its share
   if (Ended ended = ShareRunState(shared, /*source=*/0, std::move(not_restored))) return ended;
   int source = 0;
   // One rank may have heard the result of its last evaluation, and another not.
@@ -106,9 +107,8 @@ TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
   absl::Status done = ShareBest(strategy, source, shared, received);
   if (done.ok()) {
     done = is_whole ? ExchangeParameters(session, strategy)
-                    : ScatterState(given_tensors, session, strategy);
+                    : ScatterState(given.get(), session, strategy);
   }
-  given_tensors = {};
   if (!done.ok()) return EndOfStrategy(std::move(done));
   state = shared;
   if (received.step != best.step) best = std::move(received);
@@ -216,9 +216,11 @@ std::vector<std::span<float>> TrainLoop::StateRanges() const {
 TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
   const PhaseTimer timer(phases, Phase::kCheckpoint);
   if (Ended ended = EndLastSave()) return ended;
-  // A checkpoint may be large and its volume slow, and what is read of it is still there later.
-  const ExitAtStopSignal exits(api::kExitPreempted, "the restore");
+  std::optional<ExitAtStopSignal> exits;
   for (bool has_newer = true; has_newer;) {
+    // A checkpoint may be large and its volume slow, and what is read of it is still there later.
+    const bool is_on_disk = saver == nullptr || saver->UnsavedStep() < 0;
+    if (is_on_disk && !exits) exits.emplace(api::kExitPreempted, "the restore");
     if (Ended ended = RestoreNewest()) return ended;
     if (store == nullptr) return std::nullopt;
     // Nothing is left to train: another job keeps its folder. But beside an Evaluator a replica has
@@ -230,6 +232,7 @@ TrainLoop::Ended TrainLoop::RestoreOrInitialize() {
     if (!claimed.ok() || *claimed) state = restored = RunState{};
     if (!claimed.ok()) return EndOfStore(std::move(claimed).status());
     has_newer = *claimed;
+    if (has_newer && saver != nullptr) saver->DropUnsaved();
   }
   return std::nullopt;
 }
@@ -245,57 +248,55 @@ TrainLoop::Ended TrainLoop::EndLastSave() {
 }
 
 TrainLoop::Ended TrainLoop::RestoreNewest() {
-  std::optional<Snapshot> snapshot = saver == nullptr ? std::nullopt : saver->TakeUnsaved();
-  const bool is_saved = !snapshot;
+  given.reset();  // before there are two
+  // It stays with the saver until all ranks have it: to give it to them may fail.
+  std::shared_ptr<const Snapshot> snapshot = saver == nullptr ? nullptr : saver->Unsaved();
+  const bool is_saved = snapshot == nullptr;
   if (!is_saved) {
     LogInfo("the group goes on from a state that the first process has, and could not save",
             {{"step", snapshot->step}});
   } else if (store != nullptr) {
     absl::StatusOr<std::optional<Snapshot>> loaded = store->LoadLatest(ModelHash(session));
     if (!loaded.ok()) return EndOfStore(std::move(loaded).status());
-    snapshot = *std::move(loaded);
+    if (*loaded) snapshot = std::make_shared<const Snapshot>(**std::move(loaded));
   }
-  if (!snapshot) return Initialize();
+  if (snapshot == nullptr) return Initialize();
   if (absl::Status status = RestoreSnapshot(*snapshot, session, state); !status.ok()) {
     return FailedFor(std::move(status));
   }
   if (absl::Status status = TakeBest(*snapshot); !status.ok()) return FailedFor(std::move(status));
-  if (session.is_divided()) {
-    given_tensors = {.model = std::move(snapshot->model),
-                     .optimizer = std::move(snapshot->optimizer),
-                     .best = std::move(snapshot->best)};
-  }
+  if (session.is_divided()) given = snapshot;
   restored = is_saved ? state : RunState{};
   if (is_saved) reporter.Restored(snapshot->step, snapshot->saved);  // it may begin the next epoch
   return std::nullopt;
 }
 
-// Takes the best model of a run whose `state` has been restored. With stages, that of all is in
-// `snapshot` then. The run may not have kept it, because the job did not ask for it then.
-absl::Status TrainLoop::TakeBest(Snapshot& snapshot) {
+// Takes this process's part of the best model of a run whose `state` has been restored. The run may
+// not have kept it, because the job did not ask for it then.
+absl::Status TrainLoop::TakeBest(const Snapshot& snapshot) {
   best = {};
   if (!KeepsBest(state)) return absl::OkStatus();
   // The averages were evaluated, if the run had any.
-  if (snapshot.best.empty() && state.best.step == snapshot.step) {
-    snapshot.best = WithAverages(snapshot.model);
-  }
-  if (snapshot.best.empty()) {
+  const bool is_its_own = snapshot.best.empty() && state.best.step == snapshot.step;
+  if (snapshot.best.empty() && !is_its_own) {
     LogWarning("the model of the best evaluation was not kept: the best is sought anew",
                {{"checkpointStep", snapshot.step}, {"bestStep", state.best.step}});
     state.best = {};
     return absl::OkStatus();
   }
-  if (absl::Status fits = ExpectTensors(snapshot.best, snapshot.optimizer, session); !fits.ok()) {
+  std::vector<NamedTensor> evaluated;
+  if (is_its_own) evaluated = WithAverages(snapshot.model);
+  const std::vector<NamedTensor>& model = is_its_own ? evaluated : snapshot.best;
+  if (absl::Status fits = ExpectTensors(model, snapshot.optimizer, session); !fits.ok()) {
     return absl::FailedPreconditionError(
         fmt::format("the checkpoint of step {}: the model of its best evaluation: {}",
                     snapshot.step, std::string(fits.message())));
   }
-  const bool is_whole = session.stage().count == 1;
-  best = {state.best.step, OwnOf(is_whole ? std::move(snapshot.best) : snapshot.best, session)};
+  best = {state.best.step, OwnOf(model, session)};
   return absl::OkStatus();
 }
 
-bool TrainLoop::TakeBestOf(Snapshot& snapshot) {
+bool TrainLoop::TakeBestOf(const Snapshot& snapshot) {
   const auto saved = RunStateFromJson(snapshot.state.value("run", nlohmann::json::object()));
   const bool is_same =
       saved.ok() && saved->best.step == state.best.step && saved->best.value == state.best.value;
@@ -310,8 +311,11 @@ TrainLoop::Ended TrainLoop::Initialize() {
       LoadInitialWeights(session.training().initial_weights, *files, session);
   if (!loaded.ok()) return FailedFor(loaded.status());
   session.optimizer().ResetSlots();  // the average begins at the parameters
-  given_tensors = {};
-  if (session.stage().count > 1) given_tensors.model = *std::move(loaded);
+  if (session.stage().count > 1) {
+    Snapshot weights;
+    weights.model = *std::move(loaded);
+    given = std::make_shared<const Snapshot>(std::move(weights));
+  }
   state = RunState{.step = 0};
   best = {};
   restored = {};

@@ -136,8 +136,10 @@ TEST(AsyncSaverTest, KeepsWhatItCouldNotSaveIfItIsTo) {
   save(50, /*keeps=*/false, full);
   EXPECT_EQ(saver.UnsavedStep(), -1) << "one at most";
   save(60, /*keeps=*/true, full);
-  EXPECT_EQ(saver.TakeUnsaved()->step, 60);
-  EXPECT_FALSE(saver.TakeUnsaved());
+  EXPECT_EQ(saver.Unsaved()->step, 60);
+  EXPECT_EQ(saver.Unsaved()->step, 60) << "until it is dropped";
+  saver.DropUnsaved();
+  EXPECT_EQ(saver.Unsaved(), nullptr);
 }
 
 TEST(AsyncSaverTest, ReportsHowMuchIsInACheckpoint) {

@@ -16,29 +16,77 @@ namespace {
 
 constexpr std::int64_t kStopsAt = 7;
 
+// A model of one tensor, of which each rank updates a part.
+api::TrainingSpec OneTensor() {
+  api::TrainingSpec training = SmallTraining();
+  training.model.layers = api::Json::array(
+      {{{"type", "Flatten"}}, {{"type", "Dense"}, {"units", 3}, {"useBias", false}}});
+  return training;
+}
+
+// The model of the best evaluation is that of step 5.
+api::TrainingSpec WithBest() {
+  return RestoringTraining();
+}
+
 // Each of two processes has a share of the optimizer's state, or a stage of the model.
 struct Divided {
   std::string name;
   RankPlace place;
+  api::TrainingSpec (*training)() = &SmallTraining;
+  bool has_best() const { return training == &WithBest; }
 };
 void PrintTo(const Divided& divided, std::ostream* out) {
   *out << divided.name;
 }
 
+// Counts the operations of a rank before its first step, by which it gives or gets the state. The
+// one that is `fails_at`, counted from 1, fails.
+struct HandOver {
+  int fails_at = 0;
+  int operations = 0;
+  bool has_stepped = false;
+  absl::Status operator()(StrategyFaults::At at) {
+    has_stepped = has_stepped || at == StrategyFaults::At::kStep;
+    if (has_stepped || ++operations != fails_at) return absl::OkStatus();
+    return absl::UnavailableError("the connection is lost");
+  }
+};
+
 class UnsavedStateTest : public ::testing::TestWithParam<Divided> {
  protected:
-  std::unique_ptr<Rank> MakeRank(int index, CheckpointStore* store = nullptr) {
-    return std::make_unique<Rank>(SmallTraining(), 2, hub_, index, nullptr, "reference", store,
-                                  GetParam().place);
+  // What a rank has at the end of a run.
+  struct Result {
+    std::vector<float> parameters;
+    std::vector<float> best;
+    bool operator==(const Result&) const = default;
+  };
+  static Result ResultOf(Rank& rank) {
+    Result result{.parameters = rank.Parameters(), .best = {}};
+    for (const NamedTensor& tensor : rank.loop.best.tensors) {
+      result.best.insert(result.best.end(), tensor.data.begin(), tensor.data.end());
+    }
+    EXPECT_EQ(result.best.empty(), !GetParam().has_best());
+    return result;
+  }
+  void SetUp() override { Reset(); }
+  void Reset() {
+    files_ = std::make_unique<FaultFileSystem>();
+    hub_ = std::make_unique<LocalRendezvousHub>(2);
+  }
+  std::unique_ptr<Rank> MakeRank(int index, CheckpointStore* store = nullptr,
+                                 LocalRendezvousHub* hub = nullptr) {
+    return std::make_unique<Rank>(GetParam().training(), 2, hub == nullptr ? *hub_ : *hub, index,
+                                  nullptr, "reference", store, GetParam().place);
   }
   std::unique_ptr<CheckpointStore> OpenFolder() {
-    return *CheckpointStore::Open(files_, "/checkpoints", 3, {});
+    return *CheckpointStore::Open(*files_, "/checkpoints", 3, {});
   }
   // If `is_asked`, the rank is asked to stop in step kStopsAt, and the disk is full by then.
   LoopOutcome RunUntilStop(Rank& rank, bool is_asked) {
     rank.faults.before = [&, begun = 0](StrategyFaults::At at) mutable {
       if (at == StrategyFaults::At::kStep && ++begun == kStopsAt && is_asked) {
-        files_.FillDiskInOperation(1, /*stays_full=*/true);
+        files_->FillDiskInOperation(1, /*stays_full=*/true);
         rank.rendezvous.asked_to_stop = true;
       }
       return absl::OkStatus();
@@ -46,62 +94,133 @@ class UnsavedStateTest : public ::testing::TestWithParam<Divided> {
     LoopOutcome outcome = rank.RunOnce();
     rank.faults.before = [](StrategyFaults::At) { return absl::OkStatus(); };
     EXPECT_EQ(outcome.end, LoopEnd::kStopped) << outcome.reason;
+    EXPECT_GE(rank.loop.state.step, kStopsAt);
     return outcome;
   }
-  // Returns the parameters of each rank after a run that nothing has disturbed.
-  std::vector<std::vector<float>> Undisturbed() {
-    LocalRendezvousHub hub(2);
-    std::vector<std::vector<float>> parameters(2);
+  // Rank 1 is asked to stop, and what rank 0 could not save is given to its successor. The disk has
+  // room again once the group goes on. `dies_at`: in which operation the first successor dies.
+  // `fails_at`: which operation has succeeded, and rank 0 takes it for failed. 0: none.
+  struct GoneOn {
+    std::vector<Result> results;
+    int operations = 0;  // of the last successor
+  };
+  GoneOn StopAndGoOn(int dies_at, int fails_at) {
+    Reset();
+    GoneOn gone_on{.results = std::vector<Result>(2)};
     OnBoth([&](int index) {
-      Rank rank(SmallTraining(), 2, hub, index, nullptr, "reference", nullptr, GetParam().place);
-      EXPECT_TRUE(rank.Train());
-      parameters[static_cast<std::size_t>(index)] = rank.Parameters();
+      const auto store = index == 0 ? OpenFolder() : nullptr;
+      auto rank = MakeRank(index, store.get());
+      const LoopOutcome stopped = RunUntilStop(*rank, /*is_asked=*/index == 1);
+      EXPECT_EQ(stopped.reason.ok(), index == 1) << stopped.reason;
+      const std::int64_t step = rank->loop.state.step;
+      if (index == 1) rank = MakeRank(index);
+      if (index == 1 && dies_at > 0) {
+        rank->faults.before = HandOver{.fails_at = dies_at};
+        EXPECT_EQ(rank->RunOnce().end, LoopEnd::kGenerationOver);
+        rank = MakeRank(index);
+      }
+      if (index == 0) rank->faults.after = HandOver{.fails_at = fails_at};
+      rank->faults.before = [&, hand_over = HandOver()](StrategyFaults::At at) mutable {
+        const bool is_first = at == StrategyFaults::At::kStep && !hand_over.has_stepped;
+        const absl::Status status = hand_over(at);
+        if (index == 1) gone_on.operations = hand_over.operations;
+        if (!is_first) return status;
+        EXPECT_EQ(rank->loop.state.step, step) << "rank " << index << " goes on there";
+        if (index == 0) {
+          EXPECT_EQ(rank->saver->UnsavedStep(), -1) << "it takes memory";
+          files_->Reboot(FaultFileSystem::kKeepAll);
+        }
+        return status;
+      };
+      EXPECT_TRUE(rank->Train());
+      EXPECT_EQ(rank->loop.state.ledger.lost_total(), 0);
+      EXPECT_EQ(rank->loop.state.ledger.duplicated_total(), 0);
+      if (index == 0) {
+        EXPECT_EQ(rank->saver->outcome().last_saved_step, rank->loop.state.step);
+      }
+      gone_on.results[static_cast<std::size_t>(index)] = ResultOf(*rank);
     });
-    return parameters;
+    return gone_on;
+  }
+  // Returns the results of both ranks after a run that nothing has disturbed.
+  std::vector<Result> Undisturbed() {
+    Reset();
+    std::vector<Result> results(2);
+    OnBoth([&](int index) {
+      const auto rank = MakeRank(index);
+      EXPECT_TRUE(rank->Train());
+      results[static_cast<std::size_t>(index)] = ResultOf(*rank);
+    });
+    return results;
   }
   static void OnBoth(const std::function<void(int index)>& run) {
     std::jthread other([&] { run(1); });
     run(0);
   }
 
-  FaultFileSystem files_;
-  LocalRendezvousHub hub_{2};
+  std::unique_ptr<FaultFileSystem> files_;
+  std::unique_ptr<LocalRendezvousHub> hub_;
 };
-INSTANTIATE_TEST_SUITE_P(Divisions, UnsavedStateTest,
-                         ::testing::Values(Divided{"Sharding", {.site = UpdateSite::kShares}},
-                                           Divided{"Stages", {.stages = 2}}),
-                         [](const auto& divided) { return divided.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Divisions, UnsavedStateTest,
+    ::testing::Values(Divided{"Sharding", {.site = UpdateSite::kShares}},
+                      Divided{"Stages", {.stages = 2}},
+                      Divided{"OneTensor", {.site = UpdateSite::kShares}, &OneTensor},
+                      Divided{"ShardingWithBest", {.site = UpdateSite::kShares}, &WithBest},
+                      Divided{"StagesWithBest", {.stages = 2}, &WithBest}),
+    [](const auto& divided) { return divided.param.name; });
 
 // Rank 0 has gathered all of the state for the save, and gives it to the successor.
 TEST_P(UnsavedStateTest, TheSuccessorOfAPodThatHasLeftGoesOnAtTheSameStep) {
-  std::vector<std::vector<float>> parameters(2);
+  EXPECT_EQ(StopAndGoOn(0, 0).results, Undisturbed());
+}
+
+TEST_P(UnsavedStateTest, SoDoesTheSuccessorOfOneThatDiesWhileItGetsTheState) {
+  const std::vector<Result> undisturbed = Undisturbed();
+  const int operations = StopAndGoOn(0, 0).operations;
+  ASSERT_GE(operations, 2);
+  for (int n = 1; n <= operations; ++n) {
+    SCOPED_TRACE(n);
+    EXPECT_EQ(StopAndGoOn(n, 0).results, undisturbed);
+  }
+}
+
+// Then the successor may have all of it, and rank 0 lack its own share.
+TEST_P(UnsavedStateTest, SoDoesAGroupWhoseFirstProcessTakesTheHandOverForFailed) {
+  const std::vector<Result> undisturbed = Undisturbed();
+  const int operations = StopAndGoOn(0, 0).operations;
+  for (int n = 1; n <= operations; ++n) {
+    SCOPED_TRACE(n);
+    EXPECT_EQ(StopAndGoOn(0, n).results, undisturbed);
+  }
+}
+
+// The folder could not be claimed before, and another job has trained further there meanwhile.
+TEST_P(UnsavedStateTest, ANewerCheckpointThatTheClaimFindsGoesFirst) {
+  files_->FillDiskInOperation(2, /*stays_full=*/true);
+  std::vector<Result> results(2);
   OnBoth([&](int index) {
     const auto store = index == 0 ? OpenFolder() : nullptr;
     auto rank = MakeRank(index, store.get());
-    const LoopOutcome stopped = RunUntilStop(*rank, /*is_asked=*/index == 1);
-    EXPECT_EQ(stopped.reason.ok(), index == 1) << stopped.reason;
-    const std::int64_t step = rank->loop.state.step;
-    EXPECT_GE(step, kStopsAt);
+    RunUntilStop(*rank, /*is_asked=*/index == 1);
     if (index == 1) rank = MakeRank(index);
-    rank->faults.before = [&, has_stepped = false](StrategyFaults::At at) mutable {
-      if (at != StrategyFaults::At::kStep || has_stepped) return absl::OkStatus();
-      has_stepped = true;
-      EXPECT_EQ(rank->loop.state.step, step) << "rank " << index << " goes on there";
-      if (index == 0) {
-        EXPECT_EQ(rank->saver->UnsavedStep(), -1) << "it takes memory";
-        files_.Reboot(FaultFileSystem::kKeepAll);  // there is room again
-      }
+    if (index == 0) {
+      EXPECT_GE(rank->saver->UnsavedStep(), kStopsAt);
+      files_->Reboot(FaultFileSystem::kKeepAll);
+      LocalRendezvousHub hub(2);
+      OnBoth([&](int of_other) {
+        const auto folder = of_other == 0 ? OpenFolder() : nullptr;
+        EXPECT_TRUE(MakeRank(of_other, folder.get(), &hub)->Train());
+      });
+    }
+    rank->faults.before = [&](StrategyFaults::At at) {
+      EXPECT_NE(at, StrategyFaults::At::kStep) << "the other job has done all";
       return absl::OkStatus();
     };
     EXPECT_TRUE(rank->Train());
-    parameters[static_cast<std::size_t>(index)] = rank->Parameters();
-    EXPECT_EQ(rank->loop.state.ledger.lost_total(), 0);
-    EXPECT_EQ(rank->loop.state.ledger.duplicated_total(), 0);
-    if (index == 0) {
-      EXPECT_EQ(rank->saver->outcome().last_saved_step, 20);
-    }
+    results[static_cast<std::size_t>(index)] = ResultOf(*rank);
   });
-  EXPECT_EQ(parameters, Undisturbed());
+  EXPECT_EQ(results, Undisturbed());
 }
 
 // As RunGenerations does before it exits, when the group has left.
@@ -114,13 +233,42 @@ TEST_P(UnsavedStateTest, ALeadingPodThatLeavesTriesOnceMoreAlone) {
     EXPECT_TRUE(absl::IsResourceExhausted(stopped.reason)) << stopped.reason;
     const LoopOutcome full = rank->loop.SaveAlone();
     EXPECT_TRUE(absl::IsResourceExhausted(full.reason)) << full.reason;
-    files_.Reboot(FaultFileSystem::kKeepAll);
+    files_->Reboot(FaultFileSystem::kKeepAll);
     const LoopOutcome saved = rank->loop.SaveAlone();
     EXPECT_TRUE(saved.reason.ok()) << saved.reason;
     const auto newest = store->Newest();
     ASSERT_TRUE(newest.ok() && *newest);
     EXPECT_EQ((*newest)->step, rank->loop.state.step);
   });
+}
+
+TEST_P(UnsavedStateTest, SoDoesOneWhoseSuccessorHasDiedWhileItGotTheState) {
+  for (int n = 1, operations = StopAndGoOn(0, 0).operations; n <= operations; ++n) {
+    SCOPED_TRACE(n);
+    Reset();
+    OnBoth([&](int index) {
+      const auto store = index == 0 ? OpenFolder() : nullptr;
+      auto rank = MakeRank(index, store.get());
+      RunUntilStop(*rank, /*is_asked=*/index == 1);
+      const std::int64_t step = rank->loop.state.step;
+      if (index == 1) {
+        rank = MakeRank(index);
+        rank->faults.before = HandOver{.fails_at = n};
+      }
+      EXPECT_EQ(rank->RunOnce().end, LoopEnd::kGenerationOver);
+      hub_->EndGeneration("the successor has died");
+      if (index != 0) return;
+      EXPECT_EQ(rank->loop.StepInMemory(), step);
+      const LoopOutcome full = rank->loop.SaveAlone();
+      EXPECT_TRUE(absl::IsResourceExhausted(full.reason)) << full.reason;
+      files_->Reboot(FaultFileSystem::kKeepAll);
+      const LoopOutcome saved = rank->loop.SaveAlone();
+      EXPECT_TRUE(saved.reason.ok()) << saved.reason;
+      const auto newest = store->Newest();
+      ASSERT_TRUE(newest.ok() && *newest);
+      EXPECT_EQ((*newest)->step, step);
+    });
+  }
 }
 
 }  // namespace
