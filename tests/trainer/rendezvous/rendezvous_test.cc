@@ -955,6 +955,66 @@ TEST_F(RendezvousTest, TheStoreTakesNoMoreThanCommunicatorsNeed) {
   EXPECT_THAT(text(status), HasSubstr("with key \"key62\", all entries of generation 1 have "));
 }
 
+// Over many connections: each alone may not have so many calls.
+TEST_F(RendezvousTest, OnlySoManyCallsWaitForKeys) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  constexpr int kMost = 64 + 16 * kWorkers, kCallsOfAConnection = 8;
+  grpc::ChannelArguments own;
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  std::vector<std::unique_ptr<proto::Rendezvous::Stub>> stubs;
+  Happening refused;
+  std::vector<std::future<std::string>> gets;
+  for (int i = 0; i <= kMost; ++i) {
+    if (i % kCallsOfAConnection == 0) {
+      stubs.push_back(proto::Rendezvous::NewStub(
+          grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), own)));
+    }
+    gets.push_back(std::async(std::launch::async, [&refused, stub = stubs.back().get()] {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + Slowed(60s));
+      proto::GetRequest request;
+      request.set_generation(1);
+      request.add_keys("later");
+      proto::GetResponse response;
+      const grpc::Status status = stub->Get(&context, request, &response);
+      if (!status.ok()) refused.Now(status.error_message());
+      return status.ok() ? response.values(0) : "";
+    }));
+  }
+  EXPECT_TRUE(refused.Wait());
+  EXPECT_EQ(refused.what(), "key \"later\": 112 calls wait for keys already, expected at most 112");
+  EXPECT_TRUE(replicas[0]->rendezvous->store().Set("later", "value").ok());
+  int found = 0;
+  for (auto& get : gets) found += get.get() == "value" ? 1 : 0;
+  EXPECT_EQ(found, kMost);
+}
+
+// A process that has not heard of the end of its generation yet.
+TEST_F(RendezvousTest, NothingIsStoredForAnotherGeneration) {
+  StartLeader();
+  auto replicas = AllReplicas();
+  JoinAll(replicas);
+  const auto stub =
+      proto::Rendezvous::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  for (const std::uint64_t generation : {0, 2}) {
+    grpc::ClientContext context;
+    proto::PutRequest put;
+    put.set_generation(generation);
+    put.set_key("key");
+    put.set_value("of another generation");
+    proto::PutResponse response;
+    const grpc::Status refused = stub->Put(&context, put, &response);
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_EQ(refused.error_message(),
+              fmt::format("generation {} is not the current one (1)", generation));
+  }
+  KeyValueStore& store = replicas[1]->rendezvous->store();
+  EXPECT_TRUE(store.Set("key", "value").ok());
+  EXPECT_EQ(*replicas[0]->rendezvous->store().Get("key", Slowed(60s)), "value");
+}
+
 TEST_F(RendezvousTest, ALeaderThatNeverComesIsNamedAtTheDeadline) {
   StartLeader();
   leader_ = nullptr;
