@@ -1,17 +1,20 @@
 """Programs of users' own images report how far they are: an operator, a real API server, and a real Python process in
 the place of each pod's program, with what the pod would give it."""
 import base64
+import contextlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.request
 
-from api_server import JOBS, ROOT, job, server
+from api_server import JOBS, ROOT, job, server, training_job
 from free_port import free_port
 from kubelet import Kubelet, running
 from operator_test import ALL_PODS, LEASE, OUR_SERVICES, PODS, Operator, eventually
@@ -139,6 +142,48 @@ class ReportTest(unittest.TestCase):
     def test_a_job_that_has_not_asked_for_its_token_is_told_nothing(self):
         told = self.start("plain", jobToken="None")
         self.assertNotIn("KUBEFLOW_TRAINER_SERVER_URL", told)
+
+
+class PollTest(unittest.TestCase):
+    """Whether the operator asks a pod, which runs what its tenant likes, for progress."""
+
+    def setUp(self):
+        for path in (JOBS, ALL_PODS, OUR_SERVICES, LEASE):
+            server().call("DELETE", path)
+        self.pod = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.pod.close)
+        kubelet = Kubelet("default", lambda pod: [(0, running(pod, podIP="127.0.0.1"))])
+        self.addCleanup(kubelet.stop)
+
+    def asked_within(self, seconds, name, *flags):
+        """In how many seconds after its start an operator connects to the pod of a job; None: not within these, which
+        begin when the job is running."""
+        main = {"name": "trainer", "image": "x",
+                "ports": [{"name": "cluster", "containerPort": self.pod.getsockname()[1]}]}
+        worker = {"replicas": 1, "template": {"spec": {"containers": [main]}}}
+        server().create(training_job(name, replicas={"Worker": worker}))
+        begin = time.monotonic()
+        operator = Operator("--leader-elect=false", *flags)
+        try:
+            eventually(lambda: server().call("GET", f"{JOBS}/{name}")[1].get("status", {}).get("state") == "Running")
+            self.pod.settimeout(seconds)
+            with contextlib.closing(self.pod.accept()[0]):
+                return time.monotonic() - begin
+        except TimeoutError:
+            return None
+        finally:
+            operator.kill()
+
+    def test_no_pod_is_connected_to_if_polling_is_off(self):
+        seconds = self.asked_within(60 * SLOWNESS, "polled")
+        self.assertIsNotNone(seconds)
+        server().call("DELETE", f"{JOBS}/polled")
+        server().call("DELETE", ALL_PODS)
+        self.pod.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.pod.accept()[0].close()
+        self.assertIsNone(self.asked_within(3 * seconds, "unpolled", "--poll-progress=false"))
 
 
 if __name__ == "__main__":
