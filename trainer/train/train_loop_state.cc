@@ -40,13 +40,13 @@ void NoteLostShares(const Membership& membership, std::int64_t unsaved) {
 
 // Returns this process's tensors of a model, in the order of CopyModel. Without data where `model`
 // lacks one.
-std::vector<NamedTensor> OwnOf(const std::vector<NamedTensor>& model, Session& session) {
+std::vector<NamedTensor> OwnOf(std::vector<NamedTensor> model, Session& session) {
   std::vector<NamedTensor> own;
   for (const TensorName& tensor : OwnNames(session).model) {
     if (IsAverage(tensor.name)) continue;
     const auto found = std::ranges::find(model, tensor.name, &NamedTensor::name);
     own.push_back(found == model.end() ? NamedTensor{.name = tensor.name, .shape = tensor.shape}
-                                       : *found);
+                                       : std::move(*found));
   }
   return own;
 }
@@ -284,15 +284,13 @@ absl::Status TrainLoop::TakeBest(const Snapshot& snapshot) {
     state.best = {};
     return absl::OkStatus();
   }
-  std::vector<NamedTensor> evaluated;
-  if (is_its_own) evaluated = WithAverages(snapshot.model);
-  const std::vector<NamedTensor>& model = is_its_own ? evaluated : snapshot.best;
+  std::vector<NamedTensor> model = is_its_own ? WithAverages(snapshot.model) : snapshot.best;
   if (absl::Status fits = ExpectTensors(model, snapshot.optimizer, session); !fits.ok()) {
     return absl::FailedPreconditionError(
         fmt::format("the checkpoint of step {}: the model of its best evaluation: {}",
                     snapshot.step, std::string(fits.message())));
   }
-  best = {state.best.step, OwnOf(model, session)};
+  best = {state.best.step, OwnOf(std::move(model), session)};
   return absl::OkStatus();
 }
 
