@@ -346,41 +346,19 @@ class JobSource {
     if (Flip()) {
       training.model.layers = Json::array({{{"type", Text()}, {"units", Small()}}, Json::object()});
     }
-    training.dataset = {Pick({DatasetFormat::kIdx, DatasetFormat::kSynthetic}),
-                        Text(),
-                        Flip(),
-                        Pick({AutoShard::kAuto, AutoShard::kFile}),
-                        Flip(),
-                        Flip() ? Text() : "",
-                        Small(),
-                        std::nullopt};
-    if (Flip()) training.dataset.npy = NpySpec{Flip()};
-    if (Flip()) {
-      training.dataset.tfrecord = TfRecordSpec{Text(), Text(), Text(), Text(), {4, 5}, 6};
-    }
-    if (Flip()) training.dataset.csv = CsvSpec{Text()};
-    if (Flip()) training.dataset.image_size = {8, 9};
-    training.dataset.threads = Small();
-    if (Flip()) {
-      training.dataset.augment = AugmentSpec{Pick({RandomFlip::kNone, RandomFlip::kHorizontal}),
-                                             RandomCropSpec{Small()}, CutoutSpec{Small()}};
-    }
-    if (Flip()) training.dataset.normalize = NormalizeSpec{{Real(), Real()}, {Real(), Real()}};
-    training.dataset.image_channels = Pick({1, 3});
-    training.dataset.interpolation = Pick({Interpolation::kBilinear, Interpolation::kArea});
-    if (Flip()) training.dataset.validation_fraction = 0.25;
-    if (Flip()) training.dataset.synthetic = SyntheticSpec{Small(), Small(), {1, 2, 3}, 7};
+    Draw(training.dataset);
     if (Flip()) training.batch_size.global = Small();
     if (Flip()) training.batch_size.per_replica = Small();
     if (Flip()) training.epochs = Small();
     if (Flip()) training.steps = Small();
     training.seed = Number(0, 9'007'199'254'740'991);
     training.initial_weights = {Flip() ? Text() : "", {Text()}};
-    training.optimizer = {Text(), Real(), Real(), Flip(), Real(), Real(), Real(), Real()};
-    training.optimizer.muon_momentum = Real();
-    training.optimizer.muon_nesterov = Flip();
+    Draw(training.optimizer);
     training.learning_rate_schedule = {Pick({ScheduleType::kConstant, ScheduleType::kCosine}),
                                        Small(), Real()};
+    training.learning_rate_schedule.factor = Real();
+    if (Flip()) training.learning_rate_schedule.every_steps = Small();
+    training.learning_rate_schedule.power = Real();
     training.precision =
         Pick({Precision::kFloat32, Precision::kTF32, Precision::kBFloat16, Precision::kFloat16});
     training.checkpoint = {Flip() ? Text() : "", Small(), Small()};
@@ -388,6 +366,67 @@ class JobSource {
     training.summaries = {Flip() ? Text() : "", Small()};
     training.evaluation = {Flip(), Small(), {TestMetric::kRecall, TestMetric::kAuc}, 1 + Small()};
     training.rendezvous_timeout_seconds = Small();
+    DrawSteps(training);
+    if (Flip()) training.variants = Json::array({Json{{"name", Text()}, {"seed", Small()}}});
+  }
+
+  // What a step does, and which one is the last or the best.
+  void DrawSteps(TrainingSpec& training) {
+    training.gradient_accumulation = Small();
+    training.loss.type = Pick({LossType::kHuber, LossType::kBinaryCrossentropy});
+    if (Flip()) training.loss.from_logits = Flip();
+    training.loss.delta = Real();
+    training.label_smoothing = Real();
+    if (Flip()) training.ema = EmaSpec{Real()};
+    training.max_skipped_steps = Small();
+    training.activation_checkpointing =
+        Pick({ActivationCheckpointing::kNone, ActivationCheckpointing::kSelective});
+    if (Flip()) training.checkpoint.keep_best = Pick({BestMetric::kLoss, BestMetric::kAuc});
+    if (Flip()) {
+      training.early_stopping = EarlyStoppingSpec{Pick({BestMetric::kLoss, BestMetric::kAuc}),
+                                                  Small(), Real(), Small(), Flip()};
+    }
+  }
+
+  void Draw(DatasetSpec& dataset) {
+    dataset = {Pick({DatasetFormat::kIdx, DatasetFormat::kSynthetic}),
+               Text(),
+               Flip(),
+               Pick({AutoShard::kAuto, AutoShard::kFile}),
+               Flip(),
+               Flip() ? Text() : "",
+               Small(),
+               std::nullopt};
+    if (Flip()) dataset.npy = NpySpec{Flip()};
+    if (Flip()) {
+      dataset.tfrecord = TfRecordSpec{Text(), Text(), Text(), Text(), {4, 5}, 6};
+    }
+    if (Flip()) dataset.csv = CsvSpec{Text()};
+    if (Flip()) dataset.image_size = {8, 9};
+    dataset.threads = Small();
+    if (Flip()) {
+      dataset.augment =
+          AugmentSpec{Pick({RandomFlip::kNone, RandomFlip::kHorizontal}), RandomCropSpec{Small()},
+                      CutoutSpec{Small()}, MixUpSpec{Real()}};
+    }
+    if (Flip()) dataset.normalize = NormalizeSpec{{Real(), Real()}, {Real(), Real()}};
+    dataset.image_channels = Pick({1, 3});
+    dataset.interpolation = Pick({Interpolation::kBilinear, Interpolation::kArea});
+    if (Flip()) dataset.validation_fraction = 0.25;
+    if (Flip()) dataset.synthetic = SyntheticSpec{Small(), Small(), {1, 2, 3}, 7};
+  }
+
+  void Draw(OptimizerSpec& optimizer) {
+    optimizer = {Text(), Real(), Real(), Flip(), Real(), Real(), Real(), Real()};
+    optimizer.muon_momentum = Real();
+    optimizer.muon_nesterov = Flip();
+    optimizer.initial_accumulator_value = Real();
+    optimizer.trust_coefficient = Real();
+    optimizer.adam_lr_ratio = Real();
+    optimizer.exclude_layers = {Text()};
+    optimizer.weight_decay = Real();
+    optimizer.weight_decay_exclude = {Text(), Text()};
+    optimizer.global_clip_norm = Real();
   }
 
   void Draw(TrainingJobSpec& spec) {
@@ -401,7 +440,8 @@ class JobSource {
           Pick({Sharding::kNone, Sharding::kZero1}),
           Pick({Communication::kAuto, Communication::kRing, Communication::kNccl}),
           ParameterServerSpec{Pick({ParameterServerMode::kAsync, ParameterServerMode::kSync}),
-                              Small(), Small()},
+                              Small(), Small(),
+                              Pick({ParameterPlacement::kBySize, ParameterPlacement::kRoundRobin})},
           CentralStorageSpec{Pick({ControllerDevice::kCpu, ControllerDevice::kGpu})}};
     }
     if (Flip()) Draw(spec.training.emplace());
@@ -421,6 +461,8 @@ class JobSource {
     if (Flip()) spec.elastic = ElasticSpec{Small(), Small()};
     if (Flip()) spec.restart_scope = Pick({RestartScope::kInPlace, RestartScope::kPod});
     if (Flip()) spec.success_policy = SuccessPolicy::kAllWorkers;
+    if (Flip()) spec.network_policy = Pick({NetworkPolicy::kIsolated, NetworkPolicy::kNone});
+    if (Flip()) spec.job_token = Pick({TokenMount::kMounted, TokenMount::kNone});
     spec.run_policy.clean_pod_policy = Pick({CleanPodPolicy::kAll, CleanPodPolicy::kNone});
     if (Flip()) spec.run_policy.ttl_seconds_after_finished = Small();
     if (Flip()) spec.run_policy.active_deadline_seconds = Small();
@@ -447,8 +489,24 @@ class JobSource {
     policy.rules.back() = {FailureAction::kCount, {}, std::nullopt, {"Evicted"}};
   }
 
+  void Draw(VariantResult& result) {
+    result.index = Small();
+    result.name = Text();
+    result.diverged = Flip();
+    result.step = Small();
+    if (Flip()) result.loss = Real();
+    if (Flip()) result.accuracy = Real();
+    if (Flip()) result.test_loss = Real();
+    if (Flip()) result.test_accuracy = Real();
+    if (Flip()) result.mean_absolute_error = Real();
+    if (Flip()) result.test_mean_absolute_error = Real();
+    if (Flip()) result.test_metrics = {{TestMetric::kRecall, Real()}};
+  }
+
   void Draw(TrainingJobStatus& status) {
     status.state = Text();
+    if (Flip()) status.counted_pods = {Text(), Text()};
+    if (Flip()) Draw(status.variants.emplace_back());
     if (Flip()) {
       status.conditions.push_back({"Running",
                                    Pick({ConditionStatus::kTrue, ConditionStatus::kUnknown}),
