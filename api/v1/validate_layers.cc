@@ -87,7 +87,8 @@ class LayerChecker {
     }
   }
 
-  // A field that takes an integer or something else has no type; see LayerFields of the trainer.
+  // The schema gives no `type` to a field that takes an integer or, instead, a list or a string;
+  // see LayerFields of the trainer.
   void CheckEither(const Json& value, const Json& schema, const std::string& path) {
     const bool takes_lists = schema.contains("items");
     if (takes_lists && value.is_array()) return CheckList(value, schema, path);
@@ -120,19 +121,20 @@ void ValidateLayer(const Json& layer, const std::string& path, std::vector<Field
   for (const Json& name : schema.at("required")) {
     const auto& required = name.get_ref<const std::string&>();
     if (reader.Find(required) == nullptr) {
-      reader.Fault(reader.Child(required), nullptr, "a layer's name, such as \"Dense\"");
+      reader.Fault(reader.Child(required), nullptr, "a layer type, such as \"Dense\"");
     }
   }
   reader.RefuseOthers();
 }
 
-// `model` is an object with `layers`, a list; anything else has been reported, or has no layers.
+// Does nothing if `model` is no object with a list `layers`: either it has no layers, or another
+// check has reported it.
 void ValidateModelLayers(const Json& model, const std::string& path,
                          std::vector<FieldError>& errors) {
   if (!model.is_object() || !model.contains("layers") || !model.at("layers").is_array()) return;
   const Json& layers = model.at("layers");
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (!layers[i].is_object()) continue;  // reported, too
+    if (!layers[i].is_object()) continue;  // another check has reported it
     ValidateLayer(layers[i], fmt::format("{}.layers[{}]", path, i), errors);
   }
 }

@@ -62,7 +62,7 @@ void ValidateModel(const ModelSpec& model, Section& section) {
     const auto type = layers[i].find("type");
     if (type != layers[i].end() && type->is_string()) continue;
     section.Fault(fmt::format("model.layers[{}].type", i),
-                  "found none, expected a layer's name, such as \"Dense\"");
+                  "found none, expected a layer type, such as \"Dense\"");
   }
 }
 

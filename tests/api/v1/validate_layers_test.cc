@@ -45,7 +45,7 @@ TEST(ValidateLayersTest, AFaultNamesTheFieldAndWhatIsExpected) {
   const std::string long_name(254, 'x');
   const Case cases[] = {
       {Json::array({{{"type", "Flatten"}}, {{"units", 10}}}),
-       "t.model.layers[1].type: found nothing, expected a layer's name, such as \"Dense\""},
+       "t.model.layers[1].type: found nothing, expected a layer type, such as \"Dense\""},
       {Json::array({{{"type", "Desne"}}}),
        "t.model.layers[0].type: found \"Desne\"; did you mean \"Dense\"?"},
       {Json::array({{{"type", 7}}}), "t.model.layers[0].type: found 7, expected a string"},

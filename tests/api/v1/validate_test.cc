@@ -565,7 +565,7 @@ TEST(ValidateTest, TrainingFaults) {
       {[](TrainingSpec& t) { t.model.name = "core_cnn"; },
        "spec.training.model.name: found \"core_cnn\"; did you mean \"core-cnn\"?"},
       {[](TrainingSpec& t) { t.model = {"", Json::array({Json::object()})}; },
-       "spec.training.model.layers[0].type: found none, expected a layer's name, such as "
+       "spec.training.model.layers[0].type: found none, expected a layer type, such as "
        "\"Dense\""},
       {[](TrainingSpec& t) { t.dataset.path = ""; },
        "spec.training.dataset.path: found none, expected the folder of the idx files"},
