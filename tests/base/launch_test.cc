@@ -141,7 +141,7 @@ TEST(LaunchTest, AStreamThatKeepsItsNumberStaysOpen) {
 }
 
 // A blocked or ignored SIGTERM would leave the shell alive.
-TEST(LaunchTest, SignalsAreNeitherBlockedNorIgnored) {
+TEST(LaunchTest, NoSignalIsBlockedAndIgnoredOnesStayIgnoredUnlessAsked) {
   sigset_t term, before;
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
@@ -153,7 +153,7 @@ TEST(LaunchTest, SignalsAreNeitherBlockedNorIgnored) {
   spec.default_signals = true;
   EXPECT_EQ(ExitCodeOf(Finish(spec).status), 128 + SIGTERM);
   spec.blocked_signals = {SIGTERM};
-  EXPECT_EQ(ExitCodeOf(Finish(spec).status), 1) << "the program has to take it up";
+  EXPECT_EQ(ExitCodeOf(Finish(spec).status), 1) << "the program must unblock it";
   signal(SIGTERM, handler);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

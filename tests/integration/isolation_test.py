@@ -10,6 +10,7 @@ from account import ACCOUNT, MANIFESTS, install, start_operator
 from api_server import JOBS, job, server, training_job
 from operator_test import ALL_PODS, OUR_SERVICES, PODS, eventually
 
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/lockstep-system/leases/lockstep-operator"
 SECRETS = "/api/v1/namespaces/default/secrets"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
 KEY = "/api/v1/namespaces/lockstep-system/secrets/lockstep-operator-key"
@@ -24,7 +25,7 @@ def get(path):
 
 
 def change_rules(path, change):
-    """A role with the rules that `change` makes of its own."""
+    """Replaces the role's rules with what `change` makes of them."""
     found = get(path)
     found["rules"] = change(found["rules"])
     code, answer = server().call("PUT", path, found)
@@ -40,7 +41,7 @@ class IsolationTest(unittest.TestCase):
     def setUp(self):
         for path in (JOBS, ALL_PODS, OUR_SERVICES):
             server().call("DELETE", path)
-        server().call("DELETE", "/apis/coordination.k8s.io/v1/namespaces/lockstep-system/leases/lockstep-operator")
+        server().call("DELETE", LEASE)
         install(MANIFESTS / "rbac")
 
     def start(self, *flags):
@@ -105,7 +106,7 @@ class IsolationTest(unittest.TestCase):
         first = self.start()
         stored, _ = self.run_job(training_job("again"))
         first.kill()
-        server().call("DELETE", "/apis/coordination.k8s.io/v1/namespaces/lockstep-system/leases/lockstep-operator")
+        server().call("DELETE", LEASE)
         self.start()
         server().call("DELETE", f"{JOBS}/again")
         for path in (ALL_PODS, OUR_SERVICES):
@@ -116,7 +117,7 @@ class IsolationTest(unittest.TestCase):
             self.check_token(one, self.secret_of(one))
 
     def test_a_policy_lets_in_peers_and_scrapers_and_no_namespace_for_an_operator_outside_the_cluster(self):
-        """This one has a kubeconfig: in its context's namespace are others."""
+        """This operator runs outside a pod: its kubeconfig's namespace is not its own, and is not let in."""
         operator = self.start("--scraper-namespace=prometheus")
         said = operator.said("jobs' tokens are made of a key")
         self.assertEqual("lockstep-system/lockstep-operator-key", said["secret"])
@@ -133,7 +134,7 @@ class IsolationTest(unittest.TestCase):
         labels = get("/api/v1/namespaces/lockstep-system")["metadata"]["labels"]
         self.assertEqual("lockstep-system", labels["kubernetes.io/metadata.name"])
 
-    def test_who_gets_neither(self):
+    def test_which_jobs_get_a_token_and_which_a_policy(self):
         operator = self.start()
         own, pod = self.run_job(job("own-image"))
         self.assertIsNone(self.secret_of(own))
@@ -153,7 +154,7 @@ class IsolationTest(unittest.TestCase):
         self.assertIsNone(self.policy_of(refuses))
         self.assertIsNotNone(self.secret_of(refuses))
         operator.kill()
-        server().call("DELETE", "/apis/coordination.k8s.io/v1/namespaces/lockstep-system/leases/lockstep-operator")
+        server().call("DELETE", LEASE)
         self.start("--job-tokens=false", "--network-policies=false")
         off, pod = self.run_job(training_job("off"))
         self.assertIsNone(self.secret_of(off))

@@ -1,4 +1,4 @@
-"""Trains from files of a user's own, of a format other than MNIST's."""
+"""Trains from files in a user's own formats, and runs the examples that need such files or define a model of layers."""
 import os
 import pathlib
 import random
@@ -34,7 +34,7 @@ def write_png(path, side, color):
 
 
 class ExamplesTest(RunTest):
-    """The examples whose data is the user's own."""
+    """Examples that read a user's files, or define a model of layers."""
 
     def finish(self, example, folders, *changes):
         arguments = [f"--volume={name}={folder}" for name, folder in folders.items()]
@@ -46,7 +46,7 @@ class ExamplesTest(RunTest):
         self.assertEqual(0, code, f"{err}\n{run.logs()[-4000:]}")
         return report
 
-    def test_the_first_one_reads_mnists_files(self):
+    def test_the_mnist_example_reads_mnists_files(self):
         for prefix, images in (("train", 256), ("t10k", 64)):
             labels = bytes(i % 10 for i in range(images))
             pixels = b"".join(bytes([25 * label]) * 28 * 28 for label in labels)

@@ -17,7 +17,7 @@ def pod(**status):
 
 
 class Answer:
-    """Gives its parts one by one, and is a lost connection at None."""
+    """An answer that gives its parts one by one; a part None is a lost connection."""
 
     def __init__(self, *parts):
         self.parts = list(parts)
@@ -36,7 +36,7 @@ class Answer:
 
 
 class Api:
-    """Of a pod that runs until its last log is asked for."""
+    """An API server with one pod, which runs until the last of the answers has been asked for."""
 
     def __init__(self, *answers):
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-// One operator for a list of namespaces; tests/integration asks a real API server about the rest.
+// The whole operator over an in-memory API server; tests/integration has a real one.
 #include "operator/controller/job_controller.h"
 #include "operator/controller/rules/parts/status.h"
 #include "operator/controller/state/kinds.h"
@@ -77,7 +77,7 @@ TEST_F(NamespacesTest, JobsOfTheNamespacesServedRunAndThoseOfOthersAreLeftAlone)
       EXPECT_TRUE(Eventually([&] { return StateOf(where, name) == "Succeeded"; })) << where << name;
     }
   }
-  // By name alone these would be each other's.
+  // Matched by name alone, pods would count for the job of the same name in another namespace.
   EXPECT_EQ(Pods("a"), 4);
   EXPECT_EQ(Pods("b"), 4);
   EXPECT_EQ(Pods("c"), 0);
@@ -87,7 +87,7 @@ TEST_F(NamespacesTest, JobsOfTheNamespacesServedRunAndThoseOfOthersAreLeftAlone)
   }
 }
 
-// Its job would wait for other news, which may never come.
+// Without a look at once, the job would notice only when something else changes, perhaps never.
 TEST_F(NamespacesTest, AJobMissesAPodThatIsTakenFromIt) {
   kubelets_.clear();
   kubelets_.push_back(std::make_unique<FakeKubelet>(
@@ -101,7 +101,7 @@ TEST_F(NamespacesTest, AJobMissesAPodThatIsTakenFromIt) {
   EXPECT_TRUE(Eventually([&] { return StateOf("a", "j") != "Running"; }));
 }
 
-TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
+TEST_F(NamespacesTest, ANamespaceThatTheServerDeniesDoesNotDelayOthers) {
   std::atomic<bool> may_enter{false};
   client_.SetBefore([&may_enter](const HookedClient::Call& call) {
     const bool enters = call.kind == "TrainingJob" && call.namespace_name == "b";
@@ -122,11 +122,11 @@ TEST_F(NamespacesTest, OneThatTheServerDoesNotLetItIntoKeepsNoOtherWaiting) {
   EXPECT_TRUE(operator_->HasSynced());
   EXPECT_TRUE(operator_->IsOpen("b"));
   EXPECT_EQ(Pods("c"), 0);
-  operator_.reset();  // before what its client asks
+  operator_.reset();  // the client's hook reads may_enter
 }
 
-// It stays open, since the server may have denied it for a moment only.
-TEST_F(NamespacesTest, OneThatIsLostLaterCountsAsNotSyncedUntilItIsBack) {
+// The namespace stays open, since the server may have denied it for a moment only.
+TEST_F(NamespacesTest, ANamespaceThatIsLostLaterCountsAsNotSyncedUntilItIsBack) {
   std::atomic<bool> is_lost{false};
   client_.SetBefore([&is_lost](const HookedClient::Call& call) {
     return is_lost && call.namespace_name == "b" ? absl::PermissionDeniedError("watch b: forbidden")
@@ -153,7 +153,7 @@ TEST_F(NamespacesTest, OneThatIsLostLaterCountsAsNotSyncedUntilItIsBack) {
   EXPECT_TRUE(Eventually([&] { return StateOf("b", "j") == "Succeeded"; }));
   EXPECT_TRUE(Eventually([&] { return synced() == 3; }))
       << "events come, though no watch has ended";
-  operator_.reset();  // before what its client asks
+  operator_.reset();  // the client's hook reads is_lost
 }
 
 // A program may report every second, and each look at a job of many pods is costly.
@@ -179,7 +179,7 @@ TEST(JobControllerTest, ALookAtAJobIsAtOnceOnlyOnDemand) {
   EXPECT_FALSE(controller.IsOpen("default")) << "nobody would write what is reported now";
 }
 
-// Metrics count what it is told.
+// The metrics count every job that on_job_change gets.
 TEST(JobControllerTest, JobsOfAnotherControllerAreNotReported) {
   const SystemClock clock;
   const DnsAddresses addresses;

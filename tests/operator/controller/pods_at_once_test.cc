@@ -27,7 +27,7 @@ TEST(PodsAtOnceTest, UsualPodsAreCreatedAsManyAtATimeAsIsAllowed) {
   EXPECT_EQ(PodsAtOnce(Job("j").Workers(4).Build(), 1), 1U);
 }
 
-TEST(PodsAtOnceTest, LargeOnesAreCreatedOneAtATime) {
+TEST(PodsAtOnceTest, LargePodsAreCreatedOneOrTwoAtATime) {
   EXPECT_EQ(AtOnce(WithArgs({std::string(250'000, 'x')})), 1U);
   EXPECT_EQ(AtOnce(WithArgs(std::vector<std::string>(16'000, "<"))), 2U);
   api::Json crowded = testing::Template("mine");

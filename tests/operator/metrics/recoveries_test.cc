@@ -34,7 +34,7 @@ TEST_F(RecoveriesTest, AReplacedReplicaIsMeasuredFromItsLossUntilItIsReady) {
   EXPECT_EQ(Note(Job("2/2"), Job("1/2", 1), 0), std::nullopt);
   EXPECT_EQ(Note(Job("1/2", 1), Job("1/2", 1), 5), std::nullopt);
   EXPECT_EQ(Note(Job("1/2", 1), Job("2/2", 1), 9), 9);
-  EXPECT_EQ(Note(Job("1/2", 1), Job("2/2", 1), 20), std::nullopt) << "it is known no more";
+  EXPECT_EQ(Note(Job("1/2", 1), Job("2/2", 1), 20), std::nullopt) << "the loss has been forgotten";
 }
 
 TEST_F(RecoveriesTest, ADisruptionCountsAndAnEvaluatorsFailureDoesNot) {
@@ -66,12 +66,12 @@ TEST_F(RecoveriesTest, AnElasticJobNeedsNoMoreReplicasThanItHad) {
 }
 
 TEST_F(RecoveriesTest, AnEditThatTakesReplicasAwayIsNeitherALossNorARecovery) {
-  // What is missing is taken away.
+  // The edit takes away the replica that was lost.
   Note(Job("2/2"), Job("1/2", 1), 0);
   EXPECT_EQ(Note(Job("1/2", 1), Job("1/1", 1), 5), std::nullopt);
   Note(Job("1/1", 1), Job("0/1", 2), 36000);
   EXPECT_EQ(Note(Job("0/1", 2), Job("1/1", 2), 36007), 7);
-  // One is taken away whose kubelet's restarts count from then on.
+  // The replica that is taken away had been restarted by its kubelet, which is charged only now.
   EXPECT_EQ(Note(Job("4/4", 2), Job("3/3", 4), 40000), std::nullopt);
   EXPECT_EQ(Note(Job("3/4", 4), Job("4/4", 4), 76000), std::nullopt);
 }

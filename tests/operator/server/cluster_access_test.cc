@@ -26,14 +26,14 @@ contexts: [{name: one, context: {cluster: one}}]
   const ScopedEnv kubeconfig_{"KUBECONFIG", directory_.At("kubeconfig")};
 };
 
-TEST_F(FindClusterTest, OutsideAPodItIsThatOfTheKubeconfig) {
+TEST_F(FindClusterTest, OutsideAPodItIsTheKubeconfigsCluster) {
   const ScopedEnv host("KUBERNETES_SERVICE_HOST", ""), port("KUBERNETES_SERVICE_PORT", "");
   const auto found = FindCluster({}, directory_.path());
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->server, "https://of-the-kubeconfig:6443");
 }
 
-TEST_F(FindClusterTest, InAPodItIsThePods) {
+TEST_F(FindClusterTest, InAPodItIsThePodsOwnCluster) {
   const ScopedEnv host("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
       port("KUBERNETES_SERVICE_PORT", "443");
   WriteTextFile(directory_.At("token"), "t");

@@ -120,7 +120,7 @@ void SetPodQuota(World& world, std::size_t most) {
   });
 }
 
-// Creates that fail are errors of a reconcile: nobody waits for rest here.
+// Not World::Settle: it expects that no reconcile fails, and one whose creates are refused does.
 void Work(World& world) {
   for (int i = 0; i < 40; ++i) {
     world.SyncAll();
@@ -152,7 +152,7 @@ TEST(SeenWorkersTest, AnElasticGangThatGetsFewerPodsThanItAskedForRuns) {
   EXPECT_EQ(FindCondition(world.Job()->status, kRunning)->reason, "AllReplicasReady");
 }
 
-TEST(SeenWorkersTest, AnElasticGangWhoseNameAnotherHasRuns) {
+TEST(SeenWorkersTest, AnElasticGangRunsWithoutAPodWhoseNameIsTaken) {
   World world(Elastic(2).Build());
   world.client.Add(kube::kPodKind,
                    {{"metadata", {{"namespace", "default"}, {"name", "j-worker-1"}}}});

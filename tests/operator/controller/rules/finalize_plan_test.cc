@@ -38,7 +38,7 @@ TEST(FinalizePlanTest, CountsAreHeldBackButConditionsAreNot) {
   EXPECT_EQ(seen.Later(seconds(6)).Plan().status.ready_replicas, "1/2");
 }
 
-// Succeeded, and seen at `since`.
+// Makes a pod one that was first seen to have succeeded at `since`.
 testing::PodState SucceededAt(Time since) {
   return [since](ObservedPod& pod) {
     Exited(0)(pod);
@@ -58,7 +58,8 @@ TEST(FinalizePlanTest, WorkersThatEndTogetherAreWrittenTogether) {
   EXPECT_THAT(seen.Plan().status.completed_indexes, ElementsAre(1));
   seen.NoPods().Worker(0, SucceededAt(seen.Build().now)).Worker(1, SucceededAt(end));
   seen.Worker(2, kReady);
-  EXPECT_THAT(seen.Plan().status.completed_indexes, ElementsAre(0, 1)) << "since the first end";
+  EXPECT_THAT(seen.Plan().status.completed_indexes, ElementsAre(0, 1))
+      << "the wait is from the first success";
 }
 
 TEST(FinalizePlanTest, ACompletionThatComesWithOtherNewsIsWrittenAtOnce) {
@@ -84,7 +85,8 @@ TEST(FinalizePlanTest, AFirstSightThatReportsMoreDoesNotWait) {
   const auto scope_pod = Job("j").Workers(2).RestartScope(api::RestartScope::kPod);
   EXPECT_TRUE(Seen(scope_pod).Plan().status_can_wait);
   for (const auto& state : {Exited(137), testing::Evicted()}) {
-    EXPECT_FALSE(Seen(scope_pod).Worker(0, state).Plan().status_can_wait) << "it is counted";
+    EXPECT_FALSE(Seen(scope_pod).Worker(0, state).Plan().status_can_wait)
+        << "the failure is counted";
   }
   Seen refused(Job("j").Workers(1));
   refused.With([](Observed& observed) { observed.create_fault = {"exceeded quota"}; });
