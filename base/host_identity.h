@@ -1,4 +1,4 @@
-// What tells this host, and its processes' numbers, from others'.
+// Ids of this host and of the PID namespace that this process is in.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@ namespace lockstep {
 // do. Empty if it cannot be read.
 std::string BootId();
 
-// Returns which numbers processes have: those of a container have others than those outside. Empty
-// if it cannot be read.
+// Returns an id of this process's PID namespace. Two processes of one host with the same id see the
+// same pids; a container usually has a namespace of its own. Not unique across hosts. Empty if it
+// cannot be read.
 std::string PidNamespace();
 
 }  // namespace lockstep

@@ -34,8 +34,9 @@ constexpr RealRange NotBelow(double min) {
   return {min, std::numeric_limits<double>::max()};
 }
 
-// Returns the value of an integer up to ±kMaxJsonInteger. A number with a point or an exponent is
-// none, although the API server takes 1.0 for 1.
+// Returns the value of an integer of at most kMaxJsonInteger; nullopt for everything else, also for
+// a number with a decimal point or an exponent, although the API server takes 1.0 for 1. Does not
+// check how negative the integer is: ReadInteger does.
 std::optional<std::int64_t> IntegerOf(const nlohmann::json& json);
 
 // Appends "found …, expected …"; a null `found` is "nothing".
@@ -50,7 +51,7 @@ class JsonReader {
   // an object is a fault, and has no fields.
   JsonReader(const nlohmann::json& json, std::string path, std::vector<FieldError>* errors);
 
-  // Returns the field, or null if it is absent.
+  // Returns the field, or null if it is absent. `name` must outlive the reader.
   const nlohmann::json* Find(std::string_view name);
   std::string Child(std::string_view name) const;  // the field's path
   // Reports each field that was never looked for, with a suggestion. Call it after the last Find.
@@ -59,7 +60,8 @@ class JsonReader {
   // As AppendFault.
   void Fault(std::string path, const nlohmann::json* found, std::string_view expected);
 
-  // Each reads one value, and leaves `value` unchanged if it is not as expected.
+  // Each reads one value. If it is not as expected, reports a fault, and leaves `value` unchanged
+  // or returns nullopt.
   void Read(const nlohmann::json& json, const std::string& path, bool& value);
   void Read(const nlohmann::json& json, const std::string& path, std::string& value);
   void Read(const nlohmann::json& json, const std::string& path, double& value,

@@ -24,7 +24,7 @@ constexpr std::size_t kLongestLabel = 63;  // of a DNS label, hence of a pod's h
 // those of one job in each reconcile; a parsed value takes up to a hundred bytes.
 constexpr std::size_t kMostValues = 16'384;
 constexpr std::size_t kLongestJson = 256U << 10U;  // bytes
-// As in the schema. Each container gets the sidecars' variables, 2 KB of them.
+// As in the schema. Limited because the operator adds some 2 KB of variables to each container.
 constexpr std::size_t kMostContainers = 256;
 // Bytes of LOCKSTEP_CONFIG. Linux does not start a program with an environment variable longer than
 // 128 KiB, and `lockstep run` may put longer paths into it.
@@ -270,7 +270,8 @@ void ValidateTemplates(const TrainingJob& job, Errors& errors) {
     const std::string path = RolePath(role) + ".template";
     const std::size_t before = errors.size();
     ValidateTemplate(*replicas.tmpl, path, UsesBundledTrainer(job), errors);
-    // An API server has not seen the containers of a role without replicas.
+    // Not of a role without replicas, whose pods no API server has checked: such a job may be
+    // running.
     const bool is_sound = errors.size() == before;
     if (is_sound && ReplicasOf(job.spec, role) > 0) {
       ValidateContainerNames(*replicas.tmpl, path, errors);

@@ -78,7 +78,7 @@ std::string Below(const std::string& folder, const std::string& name) {
   return folder.ends_with('/') ? folder + name : fmt::format("{}/{}", folder, name);
 }
 
-// The file of the same name in the folder `name` beside it.
+// Returns where `file` is if it is moved into the folder `name` beside it.
 std::string InFolder(const std::string& name, const std::string& file) {
   if (file.empty()) return file;
   const std::filesystem::path path(file);

@@ -33,8 +33,9 @@ bool IsReservedWord(std::string text) {
 // images.
 bool IsPlain(const std::string& text) {
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-  const std::size_t start = text.starts_with("--") ? 2 : text.starts_with('/') ? 1 : 0;  // a flag
-  if (start != 1 && (text.size() == start || !is_letter(text[start]))) return false;
+  const bool is_path = text.starts_with('/');
+  const std::size_t start = text.starts_with("--") ? 2 : 0;  // of a flag's name
+  if (!is_path && (text.size() == start || !is_letter(text[start]))) return false;
   if (text.back() == ':' || IsReservedWord(text)) return false;
   return std::ranges::all_of(text, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -56,8 +57,8 @@ std::string Escaped(std::string_view character) {
   return fmt::format("\\u{:04X}", (bits(0) & 0xFU) << 12U | bits(1) << 6U | bits(2));
 }
 
-// yaml-cpp writes some characters as they are that would act on the terminal of whoever looks at
-// the YAML. Requires: `quoted` is in double quotes.
+// Escapes control characters that yaml-cpp leaves in the text: printed, they would act on the
+// reader's terminal. Requires: `quoted` is in double quotes.
 std::string WithoutControls(std::string_view quoted) {
   std::string out;
   for (std::size_t i = 0; i < quoted.size();) {

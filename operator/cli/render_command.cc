@@ -16,7 +16,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Orders the top level as Kubernetes does and leaves everything below as it is.
+// Orders the top level as Kubernetes does, without the status, and leaves everything below as it
+// is.
 OrderedJson InReadingOrder(const kube::Object& object) {
   OrderedJson ordered = OrderedJson::object();
   for (const char* key : {"apiVersion", "kind", "metadata", "spec"}) {

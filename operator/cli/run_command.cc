@@ -44,8 +44,8 @@ namespace fs = std::filesystem;
 constexpr Duration kLookPeriod = std::chrono::seconds(1);
 constexpr Duration kViewPeriod = std::chrono::seconds(1);
 
-// Returns the last line of a program's last words that has something in it. A bar that shows
-// progress begins its line again and again.
+// Returns the last line of a program's last words that has something in it. A progress
+// bar rewrites its line after each \r, so a line also begins there.
 std::string LastLine(std::string_view words) {
   constexpr std::string_view kSpaces = " \t\r\n";
   const std::size_t last = words.find_last_not_of(kSpaces);
@@ -89,7 +89,8 @@ class Session {
 
   Console& console() { return console_; }
 
-  // Whoever names no folder may not expect that the job goes on where an earlier run has ended.
+  // A user who has named no folder may be surprised that the job goes on where an earlier run has
+  // ended.
   void NoteStart() {
     std::string line = fmt::format("job {} in {}", file_.job.metadata.name, work_dir_.shown());
     if (!resumes_from_.empty()) {
@@ -254,7 +255,7 @@ class Session {
       const api::TrainingSpec& training = *file_.job.spec.training;
       // If the run was interrupted, no reconcile has recorded the final progress.
       if (auto last = run_.TerminationProgress()) {
-        // With an Evaluator, the leading replica does not know what that has found.
+        // The leading replica does not know what an Evaluator has found.
         if (api::HasEvaluator(file_.job.spec) && status_.progress) {
           api::CopyEvaluation(*status_.progress, *last);
         }
@@ -267,12 +268,12 @@ class Session {
     return report;
   }
 
-  // The bundled trainer's folder of checkpoints on this machine, and the newest one of the job or
-  // of one of its variants; empty if there is none.
+  // Returns the bundled trainer's checkpoint folder on this machine; empty if there is none.
   std::string CheckpointFolder() const {
     const auto& training = file_.job.spec.training;
     return training ? run_.OnThisMachine(training->checkpoint.directory) : "";
   }
+  // Returns its newest checkpoint, of the job or of one of its variants; empty if there is none.
   std::string Checkpoint() const {
     const std::string folder = CheckpointFolder();
     if (folder.empty()) return "";
@@ -324,7 +325,7 @@ absl::StatusOr<RunReport> RunToEnd(const RunOptions& options) {
   const SystemClock clock;
   Inbox inbox;
   LOCKSTEP_ASSIGN_OR_RETURN(const auto run, LocalRun::Start(file, run_options, inbox, clock));
-  work_dir.RemoveReport();  // of the run before, which a job that is refused does not replace
+  work_dir.RemoveReport();  // of the run before; a job that is refused above leaves it there
   Session session(options, file, work_dir, *run, inbox, clock);
   session.NoteStart();
   const absl::Status noted = work_dir.WriteMetricsAddresses(run->MetricsAddresses(file.job));

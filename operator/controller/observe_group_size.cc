@@ -8,8 +8,8 @@
 namespace lockstep::controller {
 namespace {
 
-// StatusWriter takes `from` back once an event tells of it. If the group is told another number
-// before that, the event tells of both changes at once.
+// StatusWriter clears `from` once an event has told of the resize. If the group is told another
+// number before that, `from` stays, and one event tells of both changes.
 void NoteResize(Observed& observed, bool resizes, GroupResize& resize) {
   const std::optional<int>& answer = observed.group.workers;
   // Before its first answer, the leading pod may have a size that an earlier process told it.
@@ -34,11 +34,11 @@ void Observer::ObserveGroupSize(ReconcileContext& context) const {
   if (!resizes || !resize.settled) resize.settled = wanted;
   observed.saw_scale = resize.settled != wanted;
   const bool was_told =
-      resizes && told > 0 && observed.group.workers;  // by its answer, it is there
+      resizes && told > 0 && observed.group.workers;  // a group that has answered has a leading pod
   const bool is_awaited = was_told || MustAskFirst(observed) || IsSilentForScale(observed);
   // Each number has its own time.
   if (std::exchange(resize.told, told) != told) resize.since.reset();
-  // What it saves, or cannot save, comes first.
+  // Not while rank 0 saves a checkpoint, or the group waits until one can be saved.
   const bool counts = is_awaited && !observed.group.AwaitsSave();
   if (!counts) resize.since.reset();
   if (counts && !resize.since) resize.since = context.moment.steady;

@@ -29,8 +29,8 @@ class Observer {
   static void ObserveComplete(ReconcileContext& context);
   void ObserveGroupSize(ReconcileContext& context) const;
   void ObserveReports(ReconcileContext& context) const;
-  // Since when reports are expected from a program that has reported to no process but one before
-  // this; nullopt: they are not.
+  // Since when reports are expected from a program that has so far reported only to an earlier
+  // process of the operator; nullopt: none are expected.
   std::optional<SteadyTime> AwaitedSince(ReconcileContext& context) const;
   void ObserveKueue(ReconcileContext& context) const;
   static void ObserveTrainingEnd(ReconcileContext& context);

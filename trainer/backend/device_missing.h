@@ -1,4 +1,4 @@
-// The errors of a device that a restart in the same pod cannot end.
+// Errors of a device that do not go away when the process is restarted in the same pod.
 #pragma once
 
 #include "trainer/backend/backend.h"

@@ -47,7 +47,7 @@ void HostBackend::Accumulate(const void* x, void* y, std::int64_t size, DType ty
     AccumulateFloats(static_cast<const float*>(x), static_cast<float*>(y), size);
     return;
   }
-  // In pieces, so that no memory is needed.
+  // In pieces that fit on the stack, so that nothing is allocated.
   constexpr std::int64_t kPiece = 1024;
   float addend[kPiece], sum[kPiece];
   for (std::int64_t begin = 0; begin < size; begin += kPiece) {

@@ -9,7 +9,7 @@
 
 namespace lockstep::cli {
 
-// Returns the state, what the job waits for or has failed by, its settings, a line for each
+// Returns the state, what the job waits for or why it has failed, its settings, a line for each
 // replica, the newest events and the log. Untrusted text is made safe for terminals.
 std::string DescribeJob(const JobFacts& facts, Time now);
 

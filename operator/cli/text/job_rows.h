@@ -23,12 +23,14 @@ struct ReplicaRow {
 
 struct ReplicaRows {
   std::vector<ReplicaRow> rows;
-  std::vector<std::string> names;        // of all, with a row and without
-  std::size_t running = 0, omitted = 0;  // those without a row that simply run, and the others
+  std::vector<std::string> names;  // of all, with a row and without
+  std::size_t running = 0,
+              omitted = 0;  // replicas without a row: those that simply run, and the rest
 };
 
-// Returns the replicas in the order of the spec, and then those that only pods have, each with its
-// newest pod. Of more than `most`, only those that do not simply run, and only `most` of these.
+// Returns the replicas in the order of the spec, then those that the spec does not have but a pod
+// belongs to, each with its newest pod. If there are more than `most`, returns only those that do
+// not simply run, and at most `most` of these.
 ReplicaRows RowsOfReplicas(const JobFacts& facts, std::size_t most);
 
 struct EventRow {

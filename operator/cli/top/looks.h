@@ -1,4 +1,4 @@
-// Looks at jobs, of a cluster or of a run on this machine, for `top`.
+// Looks at jobs, of a cluster or of a run on this machine, for `top` and `ui`.
 #pragma once
 
 #include <chrono>
@@ -23,26 +23,26 @@ struct SeenJob {
   Duration took{};  // to read its pods
 };
 
-// What a look has for the metrics of pods, which can be silent.
+// How long a look may take to read pods' metrics, since a pod may not answer.
 inline constexpr Duration kLookTime = std::chrono::seconds(5);
 
 // Looks at the jobs of a namespace that use the bundled trainer: at `job`, or at those that have
-// not ended if it is empty. Each job has its part of `most` for reading its pods, but at least 1 s,
-// so that a look at silent pods takes as many seconds as there are jobs if that is more. Listing
-// jobs and pods takes nothing from it. Pods that have not answered by then are unread.
+// not ended if it is empty. The jobs share `most` for reading their pods, with at least 1 s for
+// each: if no pod answers, a look takes `most`, or 1 s for each job if that is longer. The time to
+// list jobs and pods comes on top. Pods that have not answered in time are unread.
 // FailedPrecondition: `job` does not use the trainer. Other errors are those of the client.
 absl::StatusOr<std::vector<SeenJob>> LookAtCluster(kube::RestClient& client,
                                                    const std::string& namespace_name,
                                                    const std::string& job,
                                                    Duration most = kLookTime);
 
-// Looks at a job of a cluster with these pods, which are read for at most `most`; not those of a
-// job that has ended, or that does not use the trainer.
+// Looks at a job of a cluster. `pods` are the job's: reads their metrics for at most `most`, but
+// reads none if the job has ended or does not use the trainer.
 SeenJob LookAtJob(kube::RestClient& client, const api::TrainingJob& job,
                   const std::vector<kube::Object>& pods, Duration most);
 
-// Looks at the run of a work directory, until it has ended. FailedPrecondition: there is none, or
-// its job does not use the trainer.
+// Looks at the run that is using a work directory. FailedPrecondition: none is now, or its job does
+// not use the trainer.
 absl::StatusOr<std::vector<SeenJob>> LookAtRun(const std::string& work_dir);
 
 // Every rank's metrics at the look before, by namespace and job.

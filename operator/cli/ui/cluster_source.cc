@@ -74,40 +74,41 @@ class ClusterLogTail final : public LogTail {
     }
     tails_ = std::move(present);
     ReadAll();
-    absl::Status all;
+    absl::Status first_error;
     for (const auto& [uid, tail] : tails_) {
       std::ranges::move(tail->lines, std::back_inserter(lines));
       tail->lines.clear();
-      if (!tail->read.ok()) all.Update(tail->read);
+      if (!tail->read.ok()) first_error.Update(tail->read);
     }
     if (with_log == 0) return absl::NotFoundError("no pod has a log now");
     if (with_log > kMostPods) {
-      all.Update(absl::ResourceExhaustedError(
+      first_error.Update(absl::ResourceExhaustedError(
           fmt::format("the logs of {} of {} replicas are shown: choose one", kMostPods, with_log)));
     }
-    return all;
+    return first_error;
   }
 
  private:
   void ReadAll() {
     std::vector<PodTail*> todo;
     for (const auto& [uid, tail] : tails_) todo.push_back(tail.get());
-    // All begin at once, so that each has the whole time, however slow the others are. A server
-    // that takes fewer at a time has those first that it did not answer the last time.
+    // All begin at once, so that each has the whole time, however slow the others are. The
+    // logs that had no answer the last time come first, for a server that takes fewer at a time.
     std::ranges::stable_sort(todo, std::greater(), &PodTail::is_silent);
     const SteadyTime end = std::chrono::steady_clock::now() + kLogTime;
     const auto read = [&](std::size_t i) {
-      const bool has_time = std::chrono::steady_clock::now() < end;  // unless threads are short
+      const bool has_time = std::chrono::steady_clock::now() <
+                            end;  // false only if the pool had no thread for it in time
       if (has_time) todo[i]->read = ReadPod(*todo[i], end);
     };
     readers_.VisitEach(todo.size(), todo.size(), read);
   }
 
-  // A container's last words come before the log of the one that the kubelet has started since.
+  // If the kubelet has restarted the container, reads the rest of the previous log first.
   absl::Status ReadPod(PodTail& tail, SteadyTime end) {
     const int restarts = RestartsOf(tail.pod, controller::MainContainerName(tail.pod));
     if (tail.restarts.value_or(restarts) != restarts) {
-      // Fails if the kubelet does not have it any more.
+      // A failure is no error: the kubelet may no longer have that log.
       const absl::Status read = ReadContainer(tail, true, end);
       if (std::chrono::steady_clock::now() >= end) return read;
       if (tail.is_whole) tail.log.End();
@@ -119,7 +120,7 @@ class ClusterLogTail final : public LogTail {
     return absl::OkStatus();
   }
 
-  // The newest lines only: of a log that grows faster than it can be shown, lines are left out.
+  // Reads the newest lines only, so lines of a log that grows faster than it is read are left out.
   absl::Status ReadContainer(PodTail& tail, bool previous, SteadyTime end) {
     kube::PodLogOptions options{.container = controller::MainContainerName(tail.pod),
                                 .previous = previous,
@@ -142,7 +143,7 @@ class ClusterLogTail final : public LogTail {
     if (!tail.is_silent || !read.ok()) return read;
     return absl::DeadlineExceededError(fmt::format(
         "{}: found no answer within {:.0f} s, expected its log: its node or the API server may be "
-        "slow or not answer",
+        "slow or unreachable",
         ReplicaName(tail.pod), std::chrono::duration<double>(kLogTime).count()));
   }
 

@@ -35,7 +35,7 @@ Json ConditionsJson(const api::TrainingJobStatus& status) {
 }
 
 Json ReplicasJson(const JobFacts& facts) {
-  ReplicaRows replicas;  // none, rather than without their pods, if pods may not be listed
+  ReplicaRows replicas;  // left empty if pods may not be listed: rows without pods would mislead
   if (facts.pods_error.empty()) replicas = RowsOfReplicas(facts, kMostReplicaRows);
   Json list = Json::array();
   for (const ReplicaRow& row : replicas.rows) {
@@ -65,7 +65,8 @@ Json EventsJson(const JobFacts& facts) {
   return list;
 }
 
-// As that of `lockstep top`, of a bounded size, with the numbers of those left out.
+// The JSON of `lockstep top`, with a bounded number of ranks and of unread pods, and how many of
+// each are left out.
 Json TopJson(const JobTop& top) {
   JobTop shown = top;
   shown.times.ranks = RanksToShow(top.times.ranks, kMostRankRows);
@@ -76,7 +77,7 @@ Json TopJson(const JobTop& top) {
   return json;
 }
 
-// The lines of `describe` under its head.
+// The lines that `describe` prints below its headline, before the progress (JobDetails).
 Json WordsJson(const JobFacts& facts) {
   Json words = Json::array();
   if (!facts.invalid.empty()) words.push_back("Invalid: " + facts.invalid);

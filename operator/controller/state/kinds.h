@@ -1,4 +1,4 @@
-// The kinds that only the controller uses, beside pods and Services.
+// The kinds TrainingJob and Node. kube/object.h has pods, Services, Secrets and events.
 #pragma once
 
 #include "operator/kube/field_mask.h"
@@ -10,8 +10,9 @@ inline const kube::Kind kTrainingJobKind{"training.lockstep.dev", "v1", "Trainin
                                          "trainingjobs"};
 
 inline const kube::Kind kNodeKind{"", "v1", "Node", "nodes", /*namespaced=*/false};
-// IsReadyNode reads a node's Ready condition; NodeFields lists the members of a Node that it reads.
+// Returns true if the node's condition Ready is True; false if it is False, Unknown or absent.
 bool IsReadyNode(const kube::Object& node);
+// Returns the members of a Node that IsReadyNode reads, and those that identify it.
 kube::FieldMask NodeFields();
 
 }  // namespace lockstep::controller

@@ -32,14 +32,14 @@ class BoundOp : public Op {
 
  protected:
   const Device& device() const { return device_; }
-  // The type of x, y, dy and dx; type() is an argument of kernels.
+  // The type of x, y, dy and dx; type() is the same as kernels take it.
   DType dtype() const { return output_.dtype; }
   int type() const { return static_cast<int>(dtype()); }
   const void* x(std::size_t i = 0) const { return memory_.x[i]; }
   void* y() const { return memory_.y; }
   void* dy() const { return memory_.dy; }
   void* dx(std::size_t i = 0) const { return memory_.dx[i]; }
-  // Element i of memory of such a tensor.
+  // Where element i is in the memory of a tensor of that type.
   void* At(void* memory, std::int64_t i) const {
     return static_cast<std::byte*>(memory) + static_cast<std::size_t>(i) * SizeOf(dtype());
   }

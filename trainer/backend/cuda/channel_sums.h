@@ -1,5 +1,6 @@
 // How the sums of the channels of a tensor N,C,H,W or N,C are divided among blocks of a GPU. The
-// number of blocks depends only on the shape, so the sums have the same bits on every GPU.
+// number of blocks depends only on the tensor's shape, type and layout, so the sums have the same
+// bits on every GPU.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ class ChannelSums {
   std::int64_t area() const { return area_; }      // of an image
   std::int64_t pixels() const { return pixels_; }  // of all images
   bool are_inner() const { return are_inner_; }
-  // The threads of a block that are neighbors: each works on one channel, or on as many as memory
-  // moves at once where that number divides the channels.
+  // How many threads of a block work side by side on different channels: each on one, or, if
+  // are_inner(), on as many as memory moves at once where that number divides channels().
   int columns() const { return columns_; }
   std::int64_t parts() const { return parts_; }
   std::size_t bytes() const {
@@ -28,7 +29,8 @@ class ChannelSums {
   }
   // The grid for the kernel that sums each part.
   Grid PartsGrid() const;
-  // The grid for a kernel that does something with every pixel, by the same threads.
+  // The grid for a kernel that visits every pixel and sums nothing: the same columns, in more
+  // parts.
   Grid WalkGrid() const;
   // The grid for the kernel that adds the parts: a block for each channel.
   Grid ChannelsGrid() const;

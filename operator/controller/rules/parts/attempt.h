@@ -8,8 +8,8 @@
 
 namespace lockstep::controller {
 
-// Returns the restarts that the status counts, and beside them those by kubelets of pods that are
-// there: the status counts these once their pods are lost, and the sum stays the same.
+// Returns the restarts that the status counts plus the kubelets' restarts in pods that it has not
+// counted yet. The status takes these over once the pods are lost, which does not change the sum.
 api::RestartCounts RestartsSoFar(const Observed& observed);
 
 // Forgets which replicas have completed, and the results of variants, except of Independent
@@ -19,10 +19,10 @@ void ForgetCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status
 // Forgets them whatever the strategy.
 void ForgetAllCompleted(api::TrainingJobStatus& status);
 
-// For Independent replicas whose job was edited while it was suspended. Forgets those that have
-// completed under an index that now stands for other variants, and all of them if they are all that
-// the edit has left: nobody has said that the others are not to be trained, and a job that has
-// succeeded can never train again.
+// For Independent replicas whose job was edited while it was suspended. Forgets each
+// that has not left a result for every variant that its index now stands for. If then all the
+// workers that the edit has left have completed, forgets them all: otherwise the job would succeed
+// at once, and could never train again.
 void RecheckCompleted(const api::TrainingJob& job, api::TrainingJobStatus& status);
 
 // Returns how many of the job's workers have completed for good: replicas that train alone do so

@@ -19,28 +19,30 @@ bool IsUp(const Observed& observed, const Replica& replica);
 struct Readiness {
   bool required = false;  // the replicas that the job requires are up: any one if each trains alone
   bool all = false;       // every other replica is up too
-  // As `required`, of the roles that wait for no other, and have not been up before (HasBeenUp).
+  // As `required`, but only of roles that have started (HasStarted) and have not been up before in
+  // this attempt (HasBeenUp).
   bool started = false;
 };
 
-// Without a replica that has not completed, nothing is ready.
+// All three are false if every replica has completed.
 Readiness ReadinessOf(const Observed& observed);
 
-// Returns true if a job that has run lacks replicas that it cannot go on without: its state is
-// Running or Restarting, and a replica that it requires is not up. While roles wait for others, it
-// is Pending, and lacks replicas of the roles that have been up before. A role that waits lacks
-// nothing yet, nor does a group that trains on until new workers are there. Of replicas that train
-// alone, none of those that have not completed is up.
+// Returns true if a job that has run cannot go on because a replica that it requires is not up.
+// Such a job is Running or Restarting, or, while roles still wait for others, Pending; then only
+// the roles that have been up before count. Replicas of a role that has not started never count,
+// nor do workers that a running group can do without until it takes them in (GroupWorkers). If
+// replicas train alone, returns true only if the job is not Pending and none of the replicas that
+// have not completed is up. False if the job is suspended, being deleted or foreign (IsForeign).
 bool LacksReplicas(const Observed& observed);
 
-// Notes in the plan's status the roles whose wait is over: all that they depend on has got so far
-// in this attempt. They stay noted until the attempt is closed, whatever becomes of the others.
-// Returns true if the plan notes any: the next one creates their pods, and counts them into the
-// gang.
+// Adds to the status's startedRoles, with an event, each role whose dependencies have all reached
+// the status that it waits for. A role stays in the list until the attempt is closed, whatever
+// becomes of the roles that it depends on. Returns true if it added any: their pods are created,
+// and count into the gang, from the next plan on.
 bool AddStartedRoles(const Observed& observed, Plan& plan);
 
-// Notes in the status that the roles which have started have been up, although others wait.
-// Requires: ReadinessOf().started.
+// Adds the roles that have started to the status's runningRoles, while others still wait.
+// Requires: ReadinessOf(observed).started.
 void NoteRunningRoles(const Observed& observed, api::TrainingJobStatus& status);
 
 // Returns which roles wait, and what for: "Worker waits until PS is ready (1 of 2)"; empty if none

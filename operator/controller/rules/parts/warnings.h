@@ -6,10 +6,12 @@
 
 namespace lockstep::controller {
 
-// Adds an event for each setting that has no effect, to the plan whose status first notes the job,
-// whichever rule made it; and one for an edit that does not reach the existing pods, to the plan
-// whose status first notes the edit, unless that plan replaces all pods or an event has told of the
-// same difference since these pods were made.
+// Adds to the plan whose status first notes the job, whichever rule made it, an event for each of:
+// variables that the template sets itself, pods without TF_CONFIG, scheduling settings without a
+// gang scheduler. Adds to the plan whose status first notes an edit an event if the edit asks for a
+// number of workers that the job cannot have (kept_size), and one if existing pods do not get what
+// the edit changes. The latter is left out if the plan starts a new attempt, which replaces all
+// pods, or if the edit before left the same difference (Observed::ignored_edit).
 void AddWarnings(const Observed& observed, Plan& plan);
 
 }  // namespace lockstep::controller

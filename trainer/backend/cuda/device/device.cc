@@ -64,7 +64,8 @@ Device::Device(int ordinal, bool rounds_to_tf32, int devices)
   CheckCall(driver_.PrimaryContextRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
   try {
     CheckCall(driver_.ContextSetCurrent(context_), "cuCtxSetCurrent");
-    // First, since it names a driver that is too old for the kernels, too.
+    // Before LoadKernels, which also fails with a driver that is too old: this error names the
+    // driver.
     matmul_library_ = std::make_unique<MatmulLibrary>(DriverVersion());
     LoadKernels();
     CheckCall(driver_.StreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
@@ -90,8 +91,8 @@ void Device::Close() noexcept {
   driver_.PrimaryContextRelease(device_);
 }
 
-// Where a GPU has gone, those after it take its number and its successors': so the count matters
-// even if there is still one of this number, which another process may use.
+// If a GPU fails, those after it move up by one number. So a GPU of this number may be another
+// process's, and fewer GPUs than expected are refused even if the number exists.
 void Device::RequireGpu(int ordinal, int devices) const {
   int count = 0;
   const int initialized = driver_.Init(0);
@@ -138,7 +139,7 @@ void Device::BeginCall() {
 }
 
 void Device::EndCall(const void* call) {
-  DropCall(call);  // while AwaitCalls still waits for it
+  DropCall(call);  // before --calls_, so that AwaitCalls waits until it is destroyed
   const std::lock_guard lock(mutex_);
   --calls_;
   calls_ended_.notify_all();

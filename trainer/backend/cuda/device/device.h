@@ -84,7 +84,7 @@ class Device {
   // KeepCall.
   void BeginCall();
   void EndCall(const void* call);
-  void DropCall(const void* call);  // forgets a call that no stream accepted
+  void DropCall(const void* call);  // forgets a call that has ended, or that no stream accepted
   void AwaitCalls() const;
   // Blocks until the work of the ops' stream is done.
   void Synchronize() const;

@@ -14,7 +14,7 @@ namespace {
 
 // NVIDIA's number of the driver, such as "580.95.05"; empty if the kernel does not tell. The line:
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Release Build …"
-std::string KernelModule() {
+std::string DriverNumber() {
   std::ifstream file("/proc/driver/nvidia/version");
   for (std::string word; file >> word;) {
     const bool is_number = std::isdigit(static_cast<unsigned char>(word.front())) != 0;
@@ -35,8 +35,8 @@ std::string Memory(const Device& device) {
 
 std::string DescribeDriver(int version) {  // 1000 * major + 10 * minor
   std::string text = fmt::format("for CUDA {}.{}", version / 1000, version % 1000 / 10);
-  const std::string module = KernelModule();
-  return module.empty() ? text : fmt::format("{}, {}", module, text);
+  const std::string number = DriverNumber();
+  return number.empty() ? text : fmt::format("{}, {}", number, text);
 }
 
 std::vector<DeviceFact> DeviceFacts(const Device& device) {

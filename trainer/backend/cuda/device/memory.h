@@ -14,7 +14,7 @@ class CudaMemory final : public MemorySource {
  public:
   // Requires: `device` outlives this.
   explicit CudaMemory(const Device& device) : device_(device) {}
-  // Throws DeviceError, with what the GPU has, if there is not enough.
+  // Throws OutOfMemory, which says how much is free, if there is not enough.
   std::byte* Allocate(std::size_t bytes) override;
   void Free(std::byte* memory, std::size_t bytes) override;
 
@@ -22,8 +22,7 @@ class CudaMemory final : public MemorySource {
   const Device& device_;
 };
 
-// Memory that an op or the back end owns beside the arenas. It keeps its contents only between two
-// calls of Reserve.
+// Memory that an op or the back end owns beside the arenas.
 class Buffer {
  public:
   explicit Buffer(const Device& device) : device_(device) {}
@@ -31,7 +30,8 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  // Returns at least `bytes`; waits for the ops and allocates only if there is less.
+  // Returns memory of at least `bytes`. If there is less so far, waits for the ops and replaces it:
+  // contents and earlier pointers are lost. Throws as CudaMemory::Allocate.
   void* Reserve(std::size_t bytes);
   template <typename T>
   T* Reserve(std::int64_t size) {

@@ -9,7 +9,7 @@ PinnedPool::~PinnedPool() {
   for (void* memory : memory_) driver_.MemFreeHost(memory);
 }
 
-// The driver is asked without the lock, for which Give must not wait.
+// Calls the driver without holding the lock, so that Give never waits for the driver.
 int PinnedPool::Take(std::size_t bytes, Block& block) {
   constexpr std::size_t kGrain = 4096;
   const std::size_t size = (bytes + kGrain - 1) / kGrain * kGrain;
@@ -36,7 +36,8 @@ int PinnedPool::Take(std::size_t bytes, Block& block) {
   return kSuccess;
 }
 
-// A step asks for the sizes of the step before. A larger block would be missed by whoever needs it.
+// Takes only a block of exactly this size: each step asks for the same sizes as the one before, so
+// a larger block would then be missing where it is needed.
 std::optional<PinnedPool::Block> PinnedPool::TakeGiven(std::size_t size) {
   const std::lock_guard lock(mutex_);
   const auto at = std::ranges::find(given_, size, &Block::bytes);

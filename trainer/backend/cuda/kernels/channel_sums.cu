@@ -66,7 +66,7 @@ LOCKSTEP_BLOCK_KERNEL(SumGradients, const void* x, const void* dy, int type, con
   const auto lanes = static_cast<unsigned>(columns);
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
-      PairOf<float> own[kCount];  // a thread has a few hundred pixels
+      PairOf<float> own[kCount];  // float suffices: a thread adds at most a few hundred pixels
       ForEachPixel<kCount, 2>(shape, step->valid * area, lanes, [&](std::int64_t channel) {
         const ChannelNorms<kCount> norms(channel, means, inverse_deviations, gamma, beta);
         return [=, &own]<unsigned kAhead>(const Places<kAhead>& places) {
@@ -96,7 +96,7 @@ LOCKSTEP_BLOCK_KERNEL(SumGradientsByPixel, const void* x, const void* dy, int ty
   const auto lanes = static_cast<unsigned>(columns);
   WithType(type, [=]<typename T>(T) {
     WithNeighbors<T>(shape, [=]<unsigned kCount>() {
-      PairOf<float> own[kCount];  // a thread has a few hundred pixels
+      PairOf<float> own[kCount];  // float suffices: a thread adds at most a few hundred pixels
       ForEachPixel<kCount, 2>(shape, pixels, lanes, [&](std::int64_t) {
         return [&]<unsigned kAhead>(const Places<kAhead>& places) {
           const Values<kCount, kAhead, T> values(static_cast<const T*>(x), places);

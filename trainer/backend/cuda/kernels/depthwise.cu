@@ -26,7 +26,8 @@ LOCKSTEP_KERNEL(Depthwise, const void* x, const void* weight, void* y, int type,
       for (unsigned k = 0; k < kCount; ++k) result.elements[k] = FromFloat<T>(sum.elements[k]);
       Store(static_cast<T*>(y), i, result);
     };
-    // Neighbors of y are of one channel of x if it has several filters.
+    // With several filters for each channel, neighbors in y do not read neighbors in x, so each
+    // element is computed by itself.
     ForEachGroup<T>(images * out_h * out_w * filters, multiplier == 1 ? channels : 1, convolve);
   });
 }

@@ -79,7 +79,7 @@ template <typename T, unsigned kCount>
 struct alignas(sizeof(T) * kCount) Neighbors {
   T elements[kCount];
 };
-// As many as 16 bytes, which one instruction moves, hold.
+// How many elements fit into 16 bytes, which one instruction moves.
 template <typename T>
 inline constexpr unsigned kMostNeighbors = 16 / sizeof(T);
 
@@ -93,8 +93,8 @@ __device__ inline void Store(T* y, std::int64_t i, const Neighbors<T, kCount>& v
   *reinterpret_cast<Neighbors<T, kCount>*>(y + i) = values;
 }
 
-// y[i] = function(x[i]…) for every i < size. y may be one of x. Requires: all begin at multiples of
-// 16 bytes, and those of float, where y has 16 bits, of 32.
+// y[i] = function(x[i]…) for every i < size. y may be one of x. Requires: y and each x begin at a
+// multiple of 16 bytes; where y's elements have 16 bits, an x of float at a multiple of 32.
 template <typename T, typename Function, typename... X>
 __device__ inline void Map(T* y, std::int64_t size, const Function& function, const X*... x) {
   constexpr unsigned kCount = kMostNeighbors<T>;

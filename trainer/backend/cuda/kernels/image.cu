@@ -27,7 +27,7 @@ __device__ std::int64_t IndexOf(std::int64_t image, std::int64_t pixel, std::int
 
 }  // namespace
 
-// A thread writes as many channels as memory moves at once, of which `padded` is a multiple.
+// A thread writes as many channels as memory moves at once; `padded` is a multiple of that number.
 LOCKSTEP_KERNEL(PadChannels, const void* x, int from, void* y, int to, std::int64_t images,
                 std::int64_t area, std::int64_t channels, std::int64_t padded, bool are_inner) {
   WithType(from, [=]<typename X>(X) {

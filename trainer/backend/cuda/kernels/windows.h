@@ -9,7 +9,7 @@
 
 namespace lockstep::train::cuda::kernels {
 
-// What an element of an image of planes (layout.h) has for its index in memory.
+// An element's coordinates in an image of planes (layout.h), which make up its index in memory.
 struct Place {
   std::int64_t outer = 0, row = 0, column = 0, inner = 0;
 };
@@ -49,13 +49,14 @@ struct Positions {
 
 // The windows that contain element `at` of the axis.
 __device__ inline Positions WindowsOver(const WindowAxis& axis, std::int64_t at) {
-  const std::int64_t last_element = at + axis.pad_begin, before = last_element - axis.size;
-  const std::int64_t end = Divide(last_element, axis.stride).quotient + 1;
-  return {.first = before < 0 ? 0 : Divide(before, axis.stride).quotient + 1,
+  const std::int64_t last_start = at + axis.pad_begin, before_first = last_start - axis.size;
+  const std::int64_t end = Divide(last_start, axis.stride).quotient + 1;
+  return {.first = before_first < 0 ? 0 : Divide(before_first, axis.stride).quotient + 1,
           .end = end < axis.out ? end : axis.out};
 }
 
-// Calls visit(p, q, index of the output in memory) for each window over an element, in order.
+// Calls visit(row p and column q of the output, its index in memory) for each window over an
+// element, in order.
 template <typename Visit>
 __device__ void ForEachOver(const WindowAxes& axes, const Place& place, std::int64_t inner,
                             const Visit& visit) {
