@@ -112,7 +112,12 @@ TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
   if (!done.ok()) return EndOfStrategy(std::move(done));
   state = shared;
   if (received.step != best.step) best = std::move(received);
-  return std::nullopt;
+  if (is_whole) return std::nullopt;
+  // Rank 0 may have sent all before all have it, and must not drop it until they do. A rank that
+  // has its share offers it even if this fails.
+  absl::Status all_have_it = strategy.Barrier();
+  if (all_have_it.ok()) return std::nullopt;
+  return EndOfStrategy(std::move(all_have_it));
 }
 
 // A run does not begin with replicas that have no files to read. One that has begun must not end

@@ -97,14 +97,20 @@ class UnsavedStateTest : public ::testing::TestWithParam<Divided> {
     EXPECT_GE(rank.loop.state.step, kStopsAt);
     return outcome;
   }
-  // Rank 1 is asked to stop, and what rank 0 could not save is given to its successor. The disk has
-  // room again once the group goes on. `dies_at`: in which operation the first successor dies.
-  // `fails_at`: which operation has succeeded, and rank 0 takes it for failed. 0: none.
+  // In which operation the first successor dies; and which one has succeeded, and a rank takes it
+  // for failed. 0: none.
+  struct Trouble {
+    int dies_at = 0;
+    int fails_at = 0;
+    int fails_on = 0;
+  };
   struct GoneOn {
     std::vector<Result> results;
     int operations = 0;  // of the last successor
   };
-  GoneOn StopAndGoOn(int dies_at, int fails_at) {
+  // Rank 1 is asked to stop, and what rank 0 could not save is given to its successor. The disk has
+  // room again once the group goes on.
+  GoneOn StopAndGoOn(const Trouble& trouble) {
     Reset();
     GoneOn gone_on{.results = std::vector<Result>(2)};
     OnBoth([&](int index) {
@@ -114,12 +120,12 @@ class UnsavedStateTest : public ::testing::TestWithParam<Divided> {
       EXPECT_EQ(stopped.reason.ok(), index == 1) << stopped.reason;
       const std::int64_t step = rank->loop.state.step;
       if (index == 1) rank = MakeRank(index);
-      if (index == 1 && dies_at > 0) {
-        rank->faults.before = HandOver{.fails_at = dies_at};
+      if (index == 1 && trouble.dies_at > 0) {
+        rank->faults.before = HandOver{.fails_at = trouble.dies_at};
         EXPECT_EQ(rank->RunOnce().end, LoopEnd::kGenerationOver);
         rank = MakeRank(index);
       }
-      if (index == 0) rank->faults.after = HandOver{.fails_at = fails_at};
+      if (index == trouble.fails_on) rank->faults.after = HandOver{.fails_at = trouble.fails_at};
       rank->faults.before = [&, hand_over = HandOver()](StrategyFaults::At at) mutable {
         const bool is_first = at == StrategyFaults::At::kStep && !hand_over.has_stepped;
         const absl::Status status = hand_over(at);
@@ -172,26 +178,36 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Rank 0 has gathered all of the state for the save, and gives it to the successor.
 TEST_P(UnsavedStateTest, TheSuccessorOfAPodThatHasLeftGoesOnAtTheSameStep) {
-  EXPECT_EQ(StopAndGoOn(0, 0).results, Undisturbed());
+  EXPECT_EQ(StopAndGoOn({}).results, Undisturbed());
 }
 
 TEST_P(UnsavedStateTest, SoDoesTheSuccessorOfOneThatDiesWhileItGetsTheState) {
   const std::vector<Result> undisturbed = Undisturbed();
-  const int operations = StopAndGoOn(0, 0).operations;
+  const int operations = StopAndGoOn({}).operations;
   ASSERT_GE(operations, 2);
   for (int n = 1; n <= operations; ++n) {
     SCOPED_TRACE(n);
-    EXPECT_EQ(StopAndGoOn(n, 0).results, undisturbed);
+    EXPECT_EQ(StopAndGoOn({.dies_at = n}).results, undisturbed);
   }
 }
 
 // Then the successor may have all of it, and rank 0 lack its own share.
 TEST_P(UnsavedStateTest, SoDoesAGroupWhoseFirstProcessTakesTheHandOverForFailed) {
   const std::vector<Result> undisturbed = Undisturbed();
-  const int operations = StopAndGoOn(0, 0).operations;
+  const int operations = StopAndGoOn({}).operations;
   for (int n = 1; n <= operations; ++n) {
     SCOPED_TRACE(n);
-    EXPECT_EQ(StopAndGoOn(0, n).results, undisturbed);
+    EXPECT_EQ(StopAndGoOn({.fails_at = n, .fails_on = 0}).results, undisturbed);
+  }
+}
+
+// Then rank 0 may have sent all, and nobody else has it.
+TEST_P(UnsavedStateTest, SoDoesASuccessorThatTakesTheHandOverForFailed) {
+  const std::vector<Result> undisturbed = Undisturbed();
+  const int operations = StopAndGoOn({}).operations;
+  for (int n = 1; n <= operations; ++n) {
+    SCOPED_TRACE(n);
+    EXPECT_EQ(StopAndGoOn({.fails_at = n, .fails_on = 1}).results, undisturbed);
   }
 }
 
@@ -243,7 +259,7 @@ TEST_P(UnsavedStateTest, ALeadingPodThatLeavesTriesOnceMoreAlone) {
 }
 
 TEST_P(UnsavedStateTest, SoDoesOneWhoseSuccessorHasDiedWhileItGotTheState) {
-  for (int n = 1, operations = StopAndGoOn(0, 0).operations; n <= operations; ++n) {
+  for (int n = 1, operations = StopAndGoOn({}).operations; n <= operations; ++n) {
     SCOPED_TRACE(n);
     Reset();
     OnBoth([&](int index) {
