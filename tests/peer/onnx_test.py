@@ -9,7 +9,7 @@ peer.run_in_peers()
 import numpy  # noqa: E402
 import onnxruntime  # noqa: E402
 
-# Every type of layer but ReLU and Softmax (see test_probabilities), odd windows, every activation.
+# Every type of layer but ReLU and Softmax (see test_probabilities), odd windows, all hidden layers' activations.
 LAYERS = [
     {"type": "ZeroPadding2D", "padding": 1},
     {"type": "Conv2D", "filters": 6, "kernelSize": [3, 4], "strides": 2, "padding": "same", "activation": "relu"},

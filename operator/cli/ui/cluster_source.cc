@@ -97,8 +97,8 @@ class ClusterLogTail final : public LogTail {
     std::ranges::stable_sort(todo, std::greater(), &PodTail::is_silent);
     const SteadyTime end = std::chrono::steady_clock::now() + kLogTime;
     const auto read = [&](std::size_t i) {
-      const bool has_time = std::chrono::steady_clock::now() <
-                            end;  // false only if the pool had no thread for it in time
+      // False only if the pool had no thread for it in time.
+      const bool has_time = std::chrono::steady_clock::now() < end;
       if (has_time) todo[i]->read = ReadPod(*todo[i], end);
     };
     readers_.VisitEach(todo.size(), todo.size(), read);
@@ -108,7 +108,7 @@ class ClusterLogTail final : public LogTail {
   absl::Status ReadPod(PodTail& tail, SteadyTime end) {
     const int restarts = RestartsOf(tail.pod, controller::MainContainerName(tail.pod));
     if (tail.restarts.value_or(restarts) != restarts) {
-      // A failure is no error: the kubelet may no longer have that log.
+      // Ignored on failure, unless time is up: the kubelet may no longer have that log.
       const absl::Status read = ReadContainer(tail, true, end);
       if (std::chrono::steady_clock::now() >= end) return read;
       if (tail.is_whole) tail.log.End();

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HookedClient;
 
-// Of a large job, many creates may lose their answers together, and each question may take as long
+// Many creates of a large job may lose their answers together, and each question may take as long
 // as the server's slowest answer.
 TEST(ExpectationsTest, WritesOfUnknownOutcomeAreAskedForSeveralAtATime) {
   constexpr int kWrites = 9, kAtOnce = 4;

@@ -76,8 +76,8 @@ LOCKSTEP_KERNEL(AveragePool, const void* x, void* y, int type, std::int64_t oute
     ForEach(outer * out_h * out_w * inner, [=](std::int64_t i) {
       const Place place = PlaceOf(i, out_h, out_w, inner);
       double sum = 0;
-      ForEachUnder(axes, place, inner, [&](int, std::int64_t at) {
-        sum += static_cast<double>(ToFloat(static_cast<const T*>(x)[at]));
+      ForEachUnder(axes, place, inner, [&](int, std::int64_t index) {
+        sum += static_cast<double>(ToFloat(static_cast<const T*>(x)[index]));
       });
       static_cast<T*>(y)[i] =
           FromFloat<T>(static_cast<float>(sum / AreaUnder(axes, place.row, place.column)));
