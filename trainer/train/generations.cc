@@ -119,14 +119,14 @@ std::optional<Exit> LeaveWith(const LoopOutcome& outcome, const TrainLoop& loop)
   return ExitWith(api::kExitPeerLost, outcome.reason);
 }
 
-Exit GiveUp(const LoopOutcome& outcome, int generations) {
+Exit GiveUp(const LoopOutcome& outcome, int generations, const TrainLoop& loop) {
   const bool storage = outcome.end == LoopEnd::kStorage;
   return {
       .code = storage ? api::kExitStorage : api::kExitRendezvousDeadline,
       .reason = fmt::format("{} generations in a row without a step; the last one ended because: "
                             "{}",
                             generations, std::string(outcome.reason.message())),
-      .saves = !storage};
+      .saves = !storage || loop.StepInMemory() > loop.state.step};
 }
 
 // The pod was asked to stop. Another one may find room on the disk, so the end is not final.
@@ -182,7 +182,7 @@ Exit RunUntilExit(TrainLoop& loop, const RestartBudgetOptions& options) {
       const bool is_loss = loop.rendezvous.LostMember() && losses.Charge();
       if (is_loss && ended->is_charged) budget.Refund();
       if (!is_loss && !ended->is_charged) {
-        return GiveUp(ended->outcome, budget.used() + losses.used() + 1);
+        return GiveUp(ended->outcome, budget.used() + losses.used() + 1, loop);
       }
       ended.reset();
     }

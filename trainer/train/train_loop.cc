@@ -386,6 +386,7 @@ absl::Status TrainLoop::SaveAtEnd() {
     // Everything but the evaluation is on disk.
     if (!saved.ok() && has_tensors && !absl::IsAborted(saved)) {
       restored = state;
+      saver->DropUnsaved();  // which is worth no more tries
       saved = absl::OkStatus();
     }
   }

@@ -24,18 +24,17 @@ std::span<std::byte> AsBytes(std::span<float> floats) {
   return std::as_writable_bytes(floats);
 }
 
-// Says why a run goes back, although processes have a state in memory. `unsaved`: the step that
-// rank 0 has whole because its save has failed; -1: none.
-void NoteLostShares(const Membership& membership, std::int64_t unsaved) {
+// Says why a run goes back to step `goes_on`, although processes have a later one in memory.
+void NoteLostShares(const Membership& membership, std::int64_t goes_on) {
   std::int64_t furthest = -1;
   int lacking = 0;
   for (const Member& member : membership.members) furthest = std::max(furthest, member.step);
   for (const Member& member : membership.members) lacking += member.step < furthest ? 1 : 0;
-  if (membership.rank != 0 || furthest <= 0 || lacking == 0 || unsaved == furthest) return;
+  if (furthest <= 0 || lacking == 0 || goes_on >= furthest) return;
   LogWarning(
       "the optimizer's state is sharded, and a share of its newest step is lost: the group "
-      "goes back to the newest checkpoint, or begins again without one",
-      {{"step", furthest}, {"ranksWithoutIt", lacking}});
+      "goes back",
+      {{"newestStep", furthest}, {"ranksWithoutIt", lacking}, {"step", goes_on}});
 }
 
 // Returns this process's tensors of a model, in the order of CopyModel. Without data where `model`
@@ -81,7 +80,6 @@ TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
   const bool is_whole = IsWholeInMemory(membership, session.total_steps());
   Ended not_restored;
   if (!is_whole) {
-    NoteLostShares(membership, saver == nullptr ? -1 : saver->UnsavedStep());
     // What is here is of no use alone, and is about to be overwritten. But no tensor is between two
     // tensors, where an exchange that has failed may have left anything, which the next exchanges
     // would bring among the gradients, and so into their norm.
@@ -90,6 +88,7 @@ TrainLoop::Ended TrainLoop::ShareShardedState(const Membership& membership) {
     const std::span<float> parameters = session.model().parameters();
     session.backend().Zero(parameters.data(), parameters.size_bytes());
     if (membership.rank == 0) not_restored = RestoreOrInitialize();
+    if (membership.rank == 0 && !not_restored) NoteLostShares(membership, state.step);
   }
   RunState shared = not_restored ? RunState{} : state;
   if (!is_whole) state = {};  // until this rank, too, has its share

@@ -83,10 +83,12 @@ class UnsavedStateTest : public ::testing::TestWithParam<Divided> {
     return *CheckpointStore::Open(*files_, "/checkpoints", 3, {});
   }
   // If `is_asked`, the rank is asked to stop in step kStopsAt, and the disk is full by then.
-  LoopOutcome RunUntilStop(Rank& rank, bool is_asked) {
-    rank.faults.before = [&, begun = 0](StrategyFaults::At at) mutable {
-      if (at == StrategyFaults::At::kStep && ++begun == kStopsAt && is_asked) {
-        files_->FillDiskInOperation(1, /*stays_full=*/true);
+  LoopOutcome RunUntilStop(Rank& rank, bool is_asked, std::int64_t stops_at = kStopsAt,
+                           bool is_full = true) {
+    rank.faults.before = [&, is_asked, stops_at, is_full,
+                          begun = 0](StrategyFaults::At at) mutable {
+      if (at == StrategyFaults::At::kStep && ++begun == stops_at && is_asked) {
+        if (is_full) files_->FillDiskInOperation(1, /*stays_full=*/true);
         rank.rendezvous.asked_to_stop = true;
       }
       return absl::OkStatus();
@@ -285,6 +287,24 @@ TEST_P(UnsavedStateTest, SoDoesOneWhoseSuccessorHasDiedWhileItGotTheState) {
       EXPECT_EQ((*newest)->step, step);
     });
   }
+}
+
+// Then the pod is asked to stop once more while it waits for the others to finish.
+TEST_P(UnsavedStateTest, AnEvaluationAloneThatCannotBeSavedIsNoStateThatALeavingPodMustSave) {
+  const std::int64_t last = GetParam().has_best() ? 15 : 20;
+  OnBoth([&](int index) {
+    const auto store = index == 0 ? OpenFolder() : nullptr;
+    auto rank = MakeRank(index, store.get());
+    EXPECT_TRUE(RunUntilStop(*rank, /*is_asked=*/index == 1, last, /*is_full=*/false).reason.ok());
+    EXPECT_EQ(rank->loop.state.step, last);
+    if (index == 0) files_->FillDiskInOperation(1, /*stays_full=*/true);
+    if (index == 1) rank = MakeRank(index);
+    EXPECT_EQ(rank->RunOnce().end, LoopEnd::kDone);
+    if (index != 0) return;
+    EXPECT_EQ(rank->saver->outcome().failures, 1);
+    const LoopOutcome alone = rank->loop.SaveAlone();
+    EXPECT_TRUE(alone.reason.ok()) << alone.reason;
+  });
 }
 
 }  // namespace
