@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include "tests/support/fault_file_system.h"
 #include "tests/trainer/train/rank.h"
+#include "trainer/train/generations.h"
 
 namespace lockstep::train {
 namespace {
@@ -304,6 +306,53 @@ TEST_P(UnsavedStateTest, AnEvaluationAloneThatCannotBeSavedIsNoStateThatALeaving
     EXPECT_EQ(rank->saver->outcome().failures, 1);
     const LoopOutcome alone = rank->loop.SaveAlone();
     EXPECT_TRUE(alone.reason.ok()) << alone.reason;
+  });
+}
+
+// A folder that cannot be claimed until all tries to go on are used up; then there is room again.
+class UnclaimableStore final : public CheckpointStore {
+ public:
+  UnclaimableStore(CheckpointStore& inner, FaultFileSystem& files, int tries)
+      : inner_(inner), files_(files), tries_(tries) {}
+  absl::StatusOr<bool> Claim() override {
+    if (!fails) return inner_.Claim();
+    if (--tries_ == 0) files_.Reboot(FaultFileSystem::kKeepAll);
+    return absl::UnavailableError("the folder cannot be listed");
+  }
+  bool IsClaimed() const override { return inner_.IsClaimed(); }
+  absl::StatusOr<std::string> Save(const Snapshot& snapshot) override {
+    return inner_.Save(snapshot);
+  }
+  absl::StatusOr<std::optional<Snapshot>> LoadLatest(const std::string& model_hash) override {
+    return inner_.LoadLatest(model_hash);
+  }
+  absl::StatusOr<std::optional<CheckpointAge>> Newest() override { return inner_.Newest(); }
+
+  bool fails = false;
+
+ private:
+  CheckpointStore& inner_;
+  FaultFileSystem& files_;
+  int tries_;
+};
+
+TEST_P(UnsavedStateTest, AProcessThatGivesUpBecauseOfItsStorageTriesOnceMoreToSaveIt) {
+  constexpr RestartBudgetOptions kTwoMore = {.restarts = 2, .first_delay = {}, .longest_delay = {}};
+  OnBoth([&](int index) {
+    const auto folder = index == 0 ? OpenFolder() : nullptr;
+    std::optional<UnclaimableStore> store;
+    if (index == 0) store.emplace(*folder, *files_, 1 + kTwoMore.restarts);
+    auto rank = MakeRank(index, index == 0 ? &*store : nullptr);
+    RunUntilStop(*rank, /*is_asked=*/index == 1);
+    const std::int64_t step = rank->loop.state.step;
+    if (index == 1) rank = MakeRank(index);
+    if (index == 0) store->fails = true;
+    const int code = RunGenerations(rank->loop, kTwoMore);
+    if (index != 0) return;
+    EXPECT_EQ(code, api::kExitStorage);
+    const auto newest = folder->Newest();
+    ASSERT_TRUE(newest.ok() && *newest);
+    EXPECT_EQ((*newest)->step, step);
   });
 }
 
